@@ -2,6 +2,7 @@
 
 mod advise;
 mod alerts;
+mod baseline;
 mod bundles;
 mod calibrate;
 mod ceilings;

@@ -277,6 +277,7 @@ const AT_LEFT: &[(&str, usize)] = &[
     ("base", 13),
     ("counters", 18),
     ("datastore", 70),
+    ("diagnosis", 8),
     ("export", 0),
     ("guard", 30),
     ("hostfiles", 5),

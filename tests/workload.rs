@@ -143,3 +143,25 @@ fn an_interrupted_one_leaves_nothing() {
     assert!(!output.status.success() && said(&output).contains("interrupted"), "{}", said(&output));
     assert!(is_empty(&folder));
 }
+
+#[test]
+fn the_sweeps_of_the_sort_are_suites_of_probe() {
+    let folder = folder("workload-suite");
+    let dir = text(&folder).to_owned();
+    let answer = success(&diskwright(&["probe", "sort-memory", &dir, "--size", "4M", "--buffered", "--json"]));
+    assert_eq!((answer["schema"].as_str(), answer["workload"].as_str()), (Some("diskwright.workload/1"), Some("sort")));
+    let runs = answer["runs"].as_array().expect("runs");
+    assert!(runs.len() >= 3 && answer["knee_bytes"].as_u64() >= Some(1 << 20), "{answer}");
+    // the smallest amount of memory takes several runs, the largest holds all rows
+    assert!(runs[0]["runs"].as_u64() > Some(1) && runs[runs.len() - 1]["runs"].as_u64() == Some(1), "{answer}");
+    assert!(is_empty(&folder));
+    for (wrong, word) in [
+        (&["probe", "sort-memory", "/nowhere"][..], "folder"),
+        (&["probe", "sort-places", &dir][..], "--members"),
+        (&["probe", "sort-memory", &dir, "--live"][..], "--live"),
+        (&["probe", "sort-memroy", &dir][..], "`sort-memory`"),
+    ] {
+        let output = diskwright(wrong);
+        assert!(output.status.code() == Some(2) && said(&output).contains(word), "{wrong:?}: {}", said(&output));
+    }
+}

@@ -115,11 +115,11 @@ pub fn state_folder() -> Option<PathBuf> {
     })
 }
 
-/// Where profiles are looked for: one's own folder, then the machine's.
+/// Where what is kept is looked for: one's own folder, then the machine's.
 /// `DISKWRIGHT_STATE` stands alone.
-fn folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = own().into_iter().collect();
-    let machine = PathBuf::from(MACHINE).join("profiles");
+pub fn state_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = state_folder().into_iter().collect();
+    let machine = PathBuf::from(MACHINE);
     let alone = std::env::var_os("DISKWRIGHT_STATE").is_some_and(|v| !v.is_empty());
     if !alone && !folders.contains(&machine) {
         folders.push(machine);
@@ -129,8 +129,8 @@ fn folders() -> Vec<PathBuf> {
 
 fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
-    for folder in folders() {
-        let (mut found, mut wrong) = profile::load(&folder);
+    for folder in state_folders() {
+        let (mut found, mut wrong) = profile::load(&folder.join("profiles"));
         all.append(&mut found);
         damaged.append(&mut wrong);
     }

@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use super::latency::{self, LatencyWindow};
 use super::log::{LogWindow, Logs};
-use super::{Failure, compare_results, output, output_file, why};
+use super::{Failure, baseline, compare_results, output, output_file, why};
 
 /// Arguments of `compare`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The log before and the log after a change; or one log, to compare two of its windows; or results of `probe`,
-    /// one per side or several before and after `--`
+    /// The log before and the log after a change; or one log, to compare two of its windows; or two results of
+    /// `baseline`, or results of `probe`, one per side or several before and after `--`
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// Results of the second side, if the first side has several
@@ -73,6 +73,9 @@ struct CompareSide {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
+    if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::sides::is(path)) {
+        return baselines(arguments);
+    }
     if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is(path)) {
         return results(arguments);
     }
@@ -144,6 +147,17 @@ fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
         return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {ways}")));
     }
     Ok((arguments.window.clone(), second))
+}
+
+/// Two results of `baseline`.
+fn baselines(arguments: &Arguments) -> Result<(), Failure> {
+    let is_plain = arguments.against.is_empty() && arguments.at.is_none() && arguments.window.is_whole();
+    match arguments.logs.as_slice() {
+        [first, second] if is_plain && arguments.output.is_none() => {
+            baseline::sides::run(first, second, arguments.json)
+        }
+        _ => Err(Failure::Usage("compare two results of `baseline`, without windows and pages".into())),
+    }
 }
 
 /// Results of `probe`, one a side or two lists parted by `--`.

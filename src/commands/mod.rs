@@ -7,6 +7,7 @@
 mod advise;
 mod alerts;
 mod arrays;
+mod baseline;
 mod bundle;
 mod calibrate;
 mod ceilings;
@@ -98,6 +99,8 @@ pub enum CliCommand {
     Compare(compare::Arguments),
     /// Measure what a disk or file can do, and what it costs
     Probe(Box<probe::Arguments>),
+    /// Measure what this machine does, processor to loopback, and whether it became slower
+    Baseline(baseline::Arguments),
     /// Delete a device's profile that `probe` saved; `list ceilings` shows the profiles
     Ceilings(ceilings::Arguments),
     /// Predict what a described system does, or replay a measured trace on a described drive
@@ -137,6 +140,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Report(arguments) => report::run(&arguments),
         CliCommand::Compare(arguments) => compare::run(&arguments),
         CliCommand::Probe(arguments) => probe::run(&arguments),
+        CliCommand::Baseline(arguments) => baseline::run(&arguments),
         CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
         CliCommand::Plan(arguments) => plan::run(&arguments),

@@ -13,7 +13,7 @@ use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
 use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
-use super::{Failure, compare_results, output, output_file, select, why};
+use super::{Failure, baseline, compare_results, output, output_file, select, why};
 
 /// Arguments of `report`.
 #[derive(Args)]
@@ -40,7 +40,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;
     let packs = arguments.judging.packs(false)?;
-    let verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    let mut verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    if let Some(first) = verdicts.first_mut() {
+        baseline::saved::add(first);
+    }
     let (page, logs) = page(logs, verdicts)?;
     written(arguments, &page, Some(&logs))
 }

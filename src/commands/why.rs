@@ -19,7 +19,7 @@ use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
 use super::plan::from_log::of_logs;
 use super::store::{self, StoreArguments};
-use super::{Failure, ceilings, damage, find, fleet, output, streamed};
+use super::{Failure, baseline, ceilings, damage, find, fleet, output, streamed};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -207,11 +207,14 @@ fn answer(
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
-    let predicted = predicted(first, load);
+    let mut first = first.clone();
+    let machine = baseline::saved::add(&mut first);
+    let (first, predicted) = (&first, predicted(&first, load));
     if as_json {
         let mut document = serde_json::to_value(first)?;
         gains::add(&mut document, &predicted);
         if let Value::Object(fields) = &mut document {
+            fields.insert("machine".into(), machine);
             fields.insert("packs".into(), verdicts.iter().map(in_short).collect());
             let lost = logs.map(|logs| logs.losses().json()).unwrap_or_default();
             fields.insert("damage".into(), lost.into());

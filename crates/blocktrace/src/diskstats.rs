@@ -13,25 +13,30 @@ pub struct RequestTotals {
     pub reads: u64,
     /// Writes, callers' flushes among them.
     pub writes: u64,
-    /// Discards (4.18 and later).
-    pub discards: u64,
-    /// The device's own flushes (5.5 and later).
-    pub flushes: u64,
+    /// Discards; `None` where the kernel does not count them (before 4.18).
+    pub discards: Option<u64>,
+    /// The device's own flushes; `None` where the kernel does not count them (before 5.5).
+    pub flushes: Option<u64>,
 }
 
 impl RequestTotals {
     /// All of them.
     pub fn total(self) -> u64 {
-        self.reads + self.writes + self.discards + self.flushes
+        self.reads + self.writes + self.discards.unwrap_or(0) + self.flushes.unwrap_or(0)
     }
 
     /// What came since; `None` where a count fell, because the device is another one of the same number.
     pub fn since(self, before: RequestTotals) -> Option<RequestTotals> {
+        // a device that came after `before` was read had none
+        let counted = |now: Option<u64>, then: Option<u64>| match now {
+            Some(now) => increase(now, then.unwrap_or(0)).map(Some),
+            None => Some(None),
+        };
         Some(RequestTotals {
             reads: increase(self.reads, before.reads)?,
             writes: increase(self.writes, before.writes)?,
-            discards: increase(self.discards, before.discards)?,
-            flushes: increase(self.flushes, before.flushes)?,
+            discards: counted(self.discards, before.discards)?,
+            flushes: counted(self.flushes, before.flushes)?,
         })
     }
 }
@@ -58,12 +63,7 @@ pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok());
         let device = device_number(u32::try_from(number(0)?).ok()?, u32::try_from(number(1)?).ok()?);
-        let totals = RequestTotals {
-            reads: number(3)?,
-            writes: number(7)?,
-            discards: number(14).unwrap_or(0),
-            flushes: number(18).unwrap_or(0),
-        };
+        let totals = RequestTotals { reads: number(3)?, writes: number(7)?, discards: number(14), flushes: number(18) };
         Some((device, totals))
     };
     text.lines().filter_map(line).collect()
@@ -78,9 +78,9 @@ mod tests {
         let table = parse(
             "   8       0 sda 10 1 80 5 20 2 160 9 0 7 14 3 0 24 1 4 6\n 8 1 sda1 1 0 8 5 2 0 16 9 0 7 14\nnonsense\n",
         );
-        let sda = RequestTotals { reads: 10, writes: 20, discards: 3, flushes: 4 };
+        let sda = RequestTotals { reads: 10, writes: 20, discards: Some(3), flushes: Some(4) };
         assert_eq!(table[&device_number(8, 0)], sda);
-        assert_eq!(table[&device_number(8, 1)], RequestTotals { reads: 1, writes: 2, discards: 0, flushes: 0 });
+        assert_eq!(table[&device_number(8, 1)], RequestTotals { reads: 1, writes: 2, discards: None, flushes: None });
         assert_eq!((table.len(), sda.total()), (2, 37));
         assert_eq!(sda.since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
         let before = HashMap::from([(device_number(8, 0), RequestTotals { writes: 12, ..sda })]);

@@ -97,6 +97,8 @@ pub struct DeviceInterval {
     pub device_ns: u64,
     /// Nanoseconds before it, together.
     pub before_ns: u64,
+    /// Of some requests the two are not known apart: both sums are too small.
+    pub is_unsplit: bool,
     /// `None` where the kernel counts and single requests are not seen.
     pub singles: Option<SingleSums>,
     /// By thread and operation.
@@ -116,6 +118,7 @@ impl DeviceInterval {
         self.requests += other.requests;
         self.device_ns += other.device_ns;
         self.before_ns += other.before_ns;
+        self.is_unsplit |= other.is_unsplit;
         if let Some(singles) = other.singles {
             self.singles.get_or_insert_default().merge(&singles);
         }
@@ -181,13 +184,17 @@ impl IntervalCollector {
         device.asked((request.pid, request.operation), &sums);
     }
 
-    /// Adds requests that were counted in the kernel.
-    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, counted: &CountedRequests) {
+    /// Adds requests that were counted in the kernel; `is_split` where it counts the time at the device apart.
+    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, counted: &CountedRequests, is_split: bool) {
         let Some(operation) = recorded_as(operation) else { return };
         let device = self.devices.entry(device).or_default();
         let steps = device.steps_of(operation);
         counted.latency.iter().for_each(|(step, count)| steps[*step] += count);
         device.requests += counted.latency.iter().map(|(_, count)| count).sum::<u64>();
+        device.is_unsplit |= !is_split;
+        if !is_split {
+            return;
+        }
         // a device without requests has no part of its own: all of it counts as the device's
         let at_device = if counted.device.is_empty() { counted.latency_ns } else { counted.device_ns };
         device.device_ns += at_device;
@@ -338,10 +345,15 @@ mod tests {
             device_ns: 5000,
             ..CountedRequests::default()
         };
-        collector.add_counted(1, TracedOperation::Read, &counted);
-        collector.add_counted(1, TracedOperation::FlushCall, &counted);
+        collector.add_counted(1, TracedOperation::Read, &counted, true);
+        collector.add_counted(1, TracedOperation::FlushCall, &counted, true);
         let device = collector.take().remove(&1).expect("the device");
         assert_eq!((device.requests, device.device_ns, device.before_ns), (5, 5000, 1000));
-        assert!(device.singles.is_none() && device.askers.is_empty());
+        assert!(device.singles.is_none() && device.askers.is_empty() && !device.is_unsplit);
+        // what is not known apart is not taken for the device's
+        collector.add_counted(1, TracedOperation::Read, &counted, true);
+        collector.add_counted(1, TracedOperation::Read, &counted, false);
+        let device = collector.take().remove(&1).expect("the device");
+        assert_eq!((device.requests, device.device_ns, device.is_unsplit), (10, 5000, true));
     }
 }

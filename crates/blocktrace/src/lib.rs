@@ -3,7 +3,7 @@
 //! The kernel tells of every request by tracepoints. They are seen in two ways, neither of
 //! which disturbs another tracer or leaves anything behind: raw pages of an instance of
 //! tracefs (`tracefs.rs`, `page.rs`, `reader.rs`), which have every event, and a small
-//! program in the kernel (`kernel/`), which keeps histograms there. Where fields lie is
+//! program in the kernel (`kernel/`), which keeps histograms there; `method.rs` begins them. Where fields lie is
 //! read from the kernel's own descriptions (`layout.rs`). `pairing.rs` makes requests of
 //! events, `summary.rs` sums them up.
 
@@ -18,6 +18,7 @@ mod fifo;
 pub mod interval;
 pub mod kernel;
 pub mod layout;
+mod method;
 pub mod page;
 pub mod pairing;
 pub mod reader;

@@ -1,27 +1,23 @@
 //! A trace of this machine from beginning to end: which way requests are seen, what that costs,
 //! and what is done where it costs too much.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::budget::{BudgetAdvice, BudgetKeeper};
-use crate::cost::{self, RecordCost, TraceCost};
+use crate::cost::{self, TraceCost};
 use crate::devices::BlockDeviceNames;
 use crate::dirty::DirtyPages;
 use crate::diskstats::{self, RequestTotals};
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::interval::{DeviceInterval, IntervalCollector};
-use crate::kernel::{self, KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
-use crate::pairing::{PairingCounts, RequestPairing, TracedRequest};
-use crate::reader::{EventReader, KernelFilter, MOST_SAMPLE, ReadingCounts};
+use crate::kernel::{KernelCountError, KernelCountLoss, ProgramTimer};
+use crate::method::{
+    EVENTS_A_REQUEST, READING_NS, TIMED, TraceMethod, expected_share, kernel_filter, start_bpf, start_tracefs,
+};
+use crate::pairing::{PairingCounts, TracedRequest};
+use crate::reader::{MOST_SAMPLE, ReadingCounts};
 use crate::summary::RequestSummary;
 use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
-
-/// Events of a request that nothing merges: queue, start, issue, completion; and one more for splits and such.
-const EVENTS_A_REQUEST: f64 = 5.0;
-/// What decoding and pairing an event takes before it is measured, nanoseconds.
-const READING_NS: f64 = 250.0;
-/// Requests over which the kernel times its programs.
-const TIMED: u64 = 5000;
 
 /// Which way requests are seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,22 +55,6 @@ pub enum SessionError {
     /// Of the program in the kernel.
     #[error(transparent)]
     Kernel(#[from] KernelCountError),
-}
-
-enum TraceMethod {
-    Tracefs { reader: Box<EventReader>, pairing: Box<RequestPairing>, record: RecordCost },
-    Bpf { counter: Box<KernelCounter>, run: ProgramRuns },
-}
-
-/// How long programs run and how often, by the kernel's own measurement over some requests.
-#[derive(Default)]
-struct ProgramRuns {
-    timer: Option<ProgramTimer>,
-    /// The tracepoint's own work, as calibrated.
-    entry_ns: f64,
-    run_ns: f64,
-    /// Of all requests, in the sample or not.
-    runs_a_request: f64,
 }
 
 /// Since when a method and a sample have been as they are, and what there was then.
@@ -222,9 +202,10 @@ impl TraceSession {
                 })?;
             }
             TraceMethod::Bpf { counter, run } => {
+                let is_split = !counter.is_reduced();
                 for (device, operation, counted) in counter.read() {
                     match intervals {
-                        Some(intervals) => intervals.add_counted(device, operation, &counted),
+                        Some(intervals) => intervals.add_counted(device, operation, &counted, is_split),
                         None => summary.add_counted(device, operation, now_ns.saturating_sub(1), &counted),
                     }
                 }
@@ -307,10 +288,16 @@ impl TraceSession {
                 return Ok(());
             }
         }
-        if !self.is_from_issue() && matches!(self.method, TraceMethod::Bpf { .. }) {
-            self.count_from_issue(true)?;
-            self.remarks
-                .push(format!("{over}: from there on latency counts from the issue, without what is before it"));
+        if let TraceMethod::Bpf { counter, .. } = &self.method
+            && !counter.is_reduced()
+        {
+            let lacks = if counter.is_typed() {
+                "the time at the device is not told apart"
+            } else {
+                "latency counts from the issue, without what is before it"
+            };
+            self.reduce(true)?;
+            self.remarks.push(format!("{over}: from there on {lacks}"));
         } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
             self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
@@ -327,9 +314,11 @@ impl TraceSession {
             self.remarks.push(format!("{rest}: from there on {places} traced again"));
             return Ok(());
         }
-        if self.is_from_issue() {
-            self.count_from_issue(false)?;
-            self.remarks.push(format!("{rest}: from there on latency counts from the start again"));
+        if let TraceMethod::Bpf { counter, .. } = &self.method
+            && counter.is_reduced()
+        {
+            self.reduce(false)?;
+            self.remarks.push(format!("{rest}: from there on the time before the device and at it are told again"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -375,15 +364,28 @@ impl TraceSession {
         self.begin_piece(Some(method));
     }
 
-    /// Whether histograms in the kernel lack what is before the issue.
-    pub fn is_from_issue(&self) -> bool {
-        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_from_issue())
+    /// Whether the kernel's programs do less than they can: the device's part, or what is before it, is not told.
+    pub fn is_reduced(&self) -> bool {
+        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced())
     }
 
-    fn count_from_issue(&mut self, from_issue: bool) -> Result<(), SessionError> {
+    /// Whether the kernel's programs read requests themselves (typed tracepoints) or events; `None` where none runs.
+    pub fn reads_requests(&self) -> Option<bool> {
+        match &self.method {
+            TraceMethod::Bpf { counter, .. } => Some(counter.is_typed()),
+            TraceMethod::Tracefs { .. } => None,
+        }
+    }
+
+    /// Whether histograms in the kernel lack what is before the issue.
+    pub fn is_from_issue(&self) -> bool {
+        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced() && !counter.is_typed())
+    }
+
+    fn reduce(&mut self, is_reduced: bool) -> Result<(), SessionError> {
         self.begin_piece(None);
         let TraceMethod::Bpf { counter, run } = &mut self.method else { return Ok(()) };
-        counter.sample(&self.events, &mut self.names, 0, from_issue)?;
+        counter.sample(&self.events, &mut self.names, 0, is_reduced)?;
         run.timer = ProgramTimer::start();
         Ok(())
     }
@@ -399,8 +401,8 @@ impl TraceSession {
                 pairing.sample(filter.mask());
             }
             TraceMethod::Bpf { counter, run } => {
-                let from_issue = counter.is_from_issue();
-                counter.sample(&self.events, &mut self.names, filter.mask(), from_issue)?;
+                let is_reduced = counter.is_reduced();
+                counter.sample(&self.events, &mut self.names, filter.mask(), is_reduced)?;
                 // programs that leave early are quicker
                 run.timer = ProgramTimer::start();
             }
@@ -463,12 +465,15 @@ impl TraceSession {
 
     /// Events that the kernel lost.
     pub fn loss(&self) -> TraceLoss {
-        match &self.method {
+        let mut loss = match &self.method {
             TraceMethod::Tracefs { reader, .. } => reader.loss(),
             TraceMethod::Bpf { counter, .. } => {
-                TraceLoss { overrun: 0, dropped: self.lost_before + counter.loss().no_room }
+                let loss = counter.loss();
+                TraceLoss { dropped: loss.no_room + loss.missed, ..TraceLoss::default() }
             }
-        }
+        };
+        loss.dropped += self.lost_before;
+        loss
     }
 
     /// What was read, and what did not come out as whole requests; `None` where the kernel counts.
@@ -512,83 +517,4 @@ impl TraceSession {
     pub fn tracefs(&self) -> &Tracefs {
         &self.tracefs
     }
-}
-
-impl ProgramRuns {
-    /// Takes the kernel's measurement until there is enough of it, then switches it off. `asked` are all requests
-    /// since the programs began.
-    fn read(&mut self, counter: &KernelCounter, asked: u64) {
-        let Some((run_ns, runs)) = self.timer.as_ref().map(|timer| timer.read(counter)) else { return };
-        if runs > 0 && asked > 0 {
-            self.run_ns = run_ns as f64 / runs as f64;
-            self.runs_a_request = runs as f64 / asked as f64;
-        }
-        if asked > TIMED {
-            self.timer = None;
-        }
-    }
-}
-
-/// The share of all processors that reading every event would take.
-fn expected_share(requests_per_s: f64) -> f64 {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    // the kernel's part of an event is about as much as ours
-    requests_per_s * EVENTS_A_REQUEST * 2.0 * READING_NS / 1e9 / processors
-}
-
-fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNames) -> KernelFilter {
-    let parts: Vec<u32> = options.disks.iter().flat_map(|disk| names.partitions(*disk)).collect();
-    KernelFilter { devices: options.disks.iter().copied().chain(parts).collect(), sample: 0 }
-}
-
-fn start_tracefs(
-    options: &SessionOptions,
-    tracefs: &Tracefs,
-    names: &mut BlockDeviceNames,
-    remarks: &mut Vec<String>,
-) -> Result<TraceMethod, SessionError> {
-    use BlockEventKind::{
-        BackMerge, BioComplete, Complete, FrontMerge, GetRequest, Issue, Queue, Remap, RequestMerge, Requeue, Split,
-        Start,
-    };
-    let (table, _) = tracefs.events()?;
-    let has_start = table.layout(Start).is_some();
-    let start = if has_start { Start } else { GetRequest };
-    let kinds =
-        [Queue, start, Issue, Complete, Requeue, BackMerge, FrontMerge, RequestMerge, BioComplete, Remap, Split];
-    let (reader, record) = EventReader::start_calibrated(tracefs, &kinds, &kernel_filter(options, names))?;
-    let record = record.unwrap_or_else(|error| {
-        remarks.push(assumed(&error));
-        RecordCost::ASSUMED
-    });
-    let only: HashSet<u32> = options.disks.iter().copied().collect();
-    let pairing = RequestPairing::new(has_start, (!only.is_empty()).then_some(only));
-    Ok(TraceMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
-}
-
-fn assumed(error: &dyn std::fmt::Display) -> String {
-    format!("what an event costs in the kernel could not be timed ({error}): {} ns are assumed", cost::ASSUMED_NS)
-}
-
-fn start_bpf(
-    disks: &[u32],
-    tracefs: &Tracefs,
-    events: &EventTable,
-    names: &mut BlockDeviceNames,
-    remarks: &mut Vec<String>,
-) -> Result<TraceMethod, KernelCountError> {
-    let number = tracefs.text(&format!("events/{}/id", cost::CALIBRATED)).ok().and_then(|id| id.trim().parse().ok());
-    let entry_ns = number.ok_or(KernelCountError::Layout(cost::CALIBRATED)).and_then(kernel::entry_ns);
-    let mut counter = KernelCounter::start(events, names, disks, 0)?;
-    let entry_ns = entry_ns.unwrap_or_else(|error| {
-        remarks.push(assumed(&error));
-        cost::ASSUMED_NS
-    });
-    if counter.left_out > 0 {
-        remarks.push(format!("{} devices are more than the program counts: name those to trace", counter.left_out));
-    }
-    // what ended while programs were attached one by one
-    counter.read();
-    let run = ProgramRuns { timer: ProgramTimer::start(), entry_ns, ..ProgramRuns::default() };
-    Ok(TraceMethod::Bpf { counter: Box::new(counter), run })
 }

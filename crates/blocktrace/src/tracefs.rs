@@ -192,6 +192,8 @@ pub struct TraceLoss {
     pub overrun: u64,
     /// Events that found no room.
     pub dropped: u64,
+    /// Processors whose count could not be read: what they lost is not in the others.
+    pub unread: u64,
 }
 
 impl TraceLoss {
@@ -202,11 +204,15 @@ impl TraceLoss {
 
     /// Adds what `per_cpu/cpuN/stats` says.
     fn add(&mut self, stats: &str) {
-        let number =
-            |name: &str| stats.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0);
+        let number = |name: &str| stats.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
         // a commit overrun is an event that an interrupt could not write
-        self.overrun += number("overrun:") + number("commit overrun:");
-        self.dropped += number("dropped events:");
+        let numbers = ["overrun:", "commit overrun:", "dropped events:"].map(number);
+        if let [Some(overrun), Some(commit), Some(dropped)] = numbers {
+            self.overrun += overrun + commit;
+            self.dropped += dropped;
+        } else {
+            self.unread += 1;
+        }
     }
 }
 
@@ -386,6 +392,34 @@ mod tests {
         assert_eq!(owner_lives("diskwright-4194305-1-0"), Some(false));
     }
 
+    /// A tracefs with the events of a recorded kernel, but for one.
+    fn without(missing: &str) -> Result<(EventTable, Vec<LayoutError>), TracefsError> {
+        let root = std::env::temp_dir().join(format!("diskwright-events-{}-{missing}", std::process::id()));
+        for part in include_str!("../tests/fixtures/6.1/formats").split("name: ").skip(1) {
+            let name = part.split_whitespace().next().expect("a name");
+            let folder = root.join("events/block").join(name);
+            fs::create_dir_all(&folder).expect("a folder");
+            if name != missing {
+                fs::write(folder.join("format"), format!("name: {part}")).expect("a file");
+            }
+        }
+        let found = Tracefs { root: root.clone(), _mount: None }.events();
+        fs::remove_dir_all(root).expect("ours");
+        found
+    }
+
+    #[test]
+    fn a_kernel_without_an_event_is_traced_without_it_unless_it_is_needed() {
+        let (all, _) = without("nothing").expect("the events of 6.1");
+        assert!(all.layout(BlockEventKind::Requeue).is_some() && all.layout(BlockEventKind::Start).is_none());
+        let (fewer, unusable) = without("block_rq_requeue").expect("the others");
+        assert!(fewer.layout(BlockEventKind::Requeue).is_none() && unusable.is_empty());
+        assert!(fewer.layout(BlockEventKind::Issue).is_some());
+        for needed in ["block_rq_issue", "block_rq_complete"] {
+            assert!(matches!(without(needed), Err(TracefsError::NoEvents)), "{needed}");
+        }
+    }
+
     #[test]
     fn losses_are_summed_by_the_kernels_words() {
         let mut loss = TraceLoss::default();
@@ -393,8 +427,12 @@ mod tests {
             read events: 9\n";
         loss.add(stats);
         loss.add(stats);
-        assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8 });
+        assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8, unread: 0 });
         assert_eq!(loss.total(), 18);
+        // a file that cannot be read, and one that lacks a line, are no losses of zero
+        loss.add("");
+        loss.add("overrun: 3\ndropped events: 4\n");
+        assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8, unread: 2 });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use diskwright_blocktrace::layout::{EventLayout, PageLayout};
 use diskwright_blocktrace::{BlockEvent, BlockEventKind, EventTable};
 
 /// Kernels that pages were recorded on, as folders of `fixtures`.
-pub const KERNELS: [&str; 3] = ["6.1", "6.1-dm", "6.18"];
+pub const KERNELS: [&str; 5] = ["5.10", "6.1", "6.1-dm", "6.12", "6.18"];
 
 pub fn fixture(kernel: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(kernel)

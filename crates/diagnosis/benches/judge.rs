@@ -99,8 +99,8 @@ const LOADS: &[Load] = &[
     Load { name: "one array, saturated", saturated: DISKS, array: true, gaps: false },
 ];
 
-fn disk_name(at: usize) -> String {
-    format!("sd{}", (b'a' + at as u8) as char)
+fn disk_name(number: usize) -> String {
+    format!("sd{}", (b'a' + number as u8) as char)
 }
 
 /// Series and what each adds a second.
@@ -162,8 +162,8 @@ fn ran(since: Instant) -> f64 {
     ns.map_or_else(|| since.elapsed().as_secs_f64(), |ns| ns / 1e9)
 }
 
-fn tick(at: usize) -> Tick {
-    Tick { time_ns: (at as i64 + 1) * SECOND as i64, elapsed_ns: SECOND }
+fn tick(number: usize) -> Tick {
+    Tick { time_ns: (number as i64 + 1) * SECOND as i64, elapsed_ns: SECOND }
 }
 
 fn options(ticks: usize) -> JudgeOptions {
@@ -186,24 +186,24 @@ fn alone(load: Load, frames: usize, on: bool) -> (usize, f64, Verdict) {
     let (mut row, mut state) = (Vec::new(), 1);
     // more than the second-level cache holds, as when a decoder wrote them
     let mut ring: Vec<Frame> = Vec::new();
-    for at in 0..4 {
+    for number in 0..4 {
         let mut frame = Frame::new(schema.clone(), FRAME);
         for i in 0..FRAME {
             waver(&values, load.gaps, &mut row, &mut state);
-            frame.push(tick(at * FRAME + i), &row);
+            frame.push(tick(number * FRAME + i), &row);
         }
         ring.push(frame);
     }
     let ticks: Vec<Vec<Tick>> =
-        (0..frames).map(|at| (0..FRAME).map(|i| tick(if on { at * FRAME + i } else { i })).collect()).collect();
+        (0..frames).map(|number| (0..FRAME).map(|i| tick(if on { number * FRAME + i } else { i })).collect()).collect();
     let mut judge = judge(load, if on { frames * FRAME } else { FRAME });
     judge.frame(&ring[0]);
     let began = Instant::now();
     let start = ran(began);
     let count = ring.len();
-    for at in 0..frames {
-        let frame = &mut ring[at % count];
-        frame.set_ticks(&ticks[at]);
+    for number in 0..frames {
+        let frame = &mut ring[number % count];
+        frame.set_ticks(&ticks[number]);
         judge.frame(frame);
     }
     let verdict = judge.finish().remove(0);
@@ -220,9 +220,9 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
     let mut writer = LogWriter::create_or_append(&folder, WriterOptions::default())?;
     writer.note(&topology(load))?;
     let (mut row, mut state) = (Vec::new(), 1);
-    for at in 0..ticks {
+    for number in 0..ticks {
         waver(&values, load.gaps, &mut row, &mut state);
-        writer.push(&schema, tick(at), &row)?;
+        writer.push(&schema, tick(number), &row)?;
     }
     writer.close()?;
     let bytes: u64 = std::fs::read_dir(&folder)?.filter_map(|e| e.ok()?.metadata().ok()).map(|m| m.len()).sum();
@@ -270,12 +270,12 @@ fn change(groups: usize, changes: usize) -> (usize, f64) {
     let mut judge = judge(LOADS[2], changes);
     let began = Instant::now();
     let start = ran(began);
-    for at in 0..changes {
+    for number in 0..changes {
         // one group is another each time
         let last = schema.series.len() - 6..;
-        schema.series[last].iter_mut().for_each(|s| s.instance = format!("/jobs/new-{at}"));
+        schema.series[last].iter_mut().for_each(|s| s.instance = format!("/jobs/new-{number}"));
         let mut frame = Frame::new(Arc::new(schema.clone()), 1);
-        frame.push(tick(at), &row);
+        frame.push(tick(number), &row);
         judge.frame(&frame);
     }
     (schema.series.len(), (ran(began) - start) / changes as f64)

@@ -146,8 +146,8 @@ fn count(value: f64) -> String {
     }
     let plain = format!("{value:.0}");
     let mut text = String::new();
-    for (at, digit) in plain.chars().enumerate() {
-        if at > 0 && (plain.len() - at).is_multiple_of(3) {
+    for (position, digit) in plain.chars().enumerate() {
+        if position > 0 && (plain.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -219,9 +219,9 @@ fn disks_near<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
 /// Rules that were asked for and could be judged nowhere.
 fn unjudged(seen: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
     let mut list = Vec::new();
-    for (at, rule) in seen.packs[pack].rules.iter().enumerate() {
-        let state = &seen.states.rules[pack][at];
-        let mut here = all.iter().filter(|o| o.rule_at == at).peekable();
+    for (index, rule) in seen.packs[pack].rules.iter().enumerate() {
+        let state = &seen.states.rules[pack][index];
+        let mut here = all.iter().filter(|o| o.rule_at == index).peekable();
         let asked = here.peek().map_or(rule, |o| o.rule);
         let gaps = asked.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect();
         let missing: Vec<String> = if !state.judged {

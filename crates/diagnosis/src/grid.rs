@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn a_long_window_keeps_few_parts_and_what_was_held_in_them() {
         let (mut grid, mut presence) = (WindowGrid::default(), Presence::default());
-        for at in 0..10_000_i64 {
-            let tick = Tick { time_ns: (at + 1) * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        for second in 0..10_000_i64 {
+            let tick = Tick { time_ns: (second + 1) * 1_000_000_000, elapsed_ns: 1_000_000_000 };
             let cell = grid.add(&tick);
-            if (2000..3000).contains(&at) {
+            if (2000..3000).contains(&second) {
                 presence.held(cell, tick.elapsed_ns);
             }
         }

@@ -255,18 +255,18 @@ const LONGEST_STEADY_NS: u64 = 60_000_000_000;
 
 fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'_>, times: &ChunkTimes) {
     let (queue, value) = (columns.of(plan.queue), columns.of(plan.value));
-    for at in 0..times.ns.len() {
-        let gap = queue.weights[at].is_nan() || value.weights[at].is_nan();
-        let length = queue.values[at];
+    for tick in 0..times.ns.len() {
+        let gap = queue.weights[tick].is_nan() || value.weights[tick].is_nan();
+        let length = queue.values[tick];
         match statistic.kind {
             Pseudo::LightLoad if !gap => {
                 if let Some(light) = LIGHT_QUEUES.iter().position(|most| length <= *most) {
-                    statistic.light[light].one(times.number + at, value.values[at], value.weights[at]);
+                    statistic.light[light].one(times.number + tick, value.values[tick], value.weights[tick]);
                 }
             }
-            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE && times.ns[at] <= LONGEST_STEADY_NS => {
-                let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
-                statistic.levels.held(value.values[at], value.weights[at], days);
+            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE && times.ns[tick] <= LONGEST_STEADY_NS => {
+                let days = (times.ends[tick] - times.origin_ns) as f64 / 86_400e9;
+                statistic.levels.held(value.values[tick], value.weights[tick], days);
             }
             Pseudo::BusySteadiness if !gap => statistic.levels.broken(),
             _ => {}

@@ -19,8 +19,8 @@ impl LaneSums {
         let head = head.min(values.len());
         let (first, values) = values.split_at(head);
         let (first_weights, weights) = weights.split_at(head);
-        for (at, (&v, &w)) in first.iter().zip(first_weights).enumerate() {
-            self.one(phase + at, v, w);
+        for (index, (&v, &w)) in first.iter().zip(first_weights).enumerate() {
+            self.one(phase + index, v, w);
         }
         let whole = values.len() / LANES * LANES;
         let quads = values[..whole].chunks_exact(LANES).zip(weights[..whole].chunks_exact(LANES));
@@ -32,25 +32,25 @@ impl LaneSums {
                 self.weights[lane] += if some { w[lane] } else { 0.0 };
             }
         }
-        for at in whole..values.len() {
-            self.one(phase + head + at, values[at], weights[at]);
+        for index in whole..values.len() {
+            self.one(phase + head + index, values[index], weights[index]);
         }
     }
 
     /// Adds the ticks whose mask is not 0.
     pub fn add_held(&mut self, phase: usize, values: &[f64], weights: &[f64], held: &[u8]) {
-        for (at, ((&v, &w), &held)) in values.iter().zip(weights).zip(held).enumerate() {
+        for (index, ((&v, &w), &held)) in values.iter().zip(weights).zip(held).enumerate() {
             if held != 0 {
-                self.one(phase + at, v, w);
+                self.one(phase + index, v, w);
             }
         }
     }
 
     /// Adds tick number `at`.
-    pub fn one(&mut self, at: usize, value: f64, weight: f64) {
+    pub fn one(&mut self, index: usize, value: f64, weight: f64) {
         if weight > 0.0 {
-            self.products[at % LANES] += value * weight;
-            self.weights[at % LANES] += weight;
+            self.products[index % LANES] += value * weight;
+            self.weights[index % LANES] += weight;
         }
     }
 

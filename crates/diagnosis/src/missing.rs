@@ -266,8 +266,8 @@ impl RecordingPlan {
             return vec!["`diskwright record DIR` on Linux records everything that the rules need".into()];
         };
         let mut lines = Vec::new();
-        for (at, groups) in self.used() {
-            let tool = &of.tool[at];
+        for (index, groups) in self.used() {
+            let tool = &of.tool[index];
             let list = |join: &str, part: &dyn Fn(&ToolGroup, &str) -> String| {
                 let mut parts: Vec<String> = Vec::new();
                 for (group, name) in &groups {

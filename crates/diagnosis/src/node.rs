@@ -229,36 +229,36 @@ impl NodeColumns<'_> {
             ProgramNode::Formula(formula) => self.formula(formula, chunk, out),
             ProgramNode::Load { reads, writes, factor, members } => {
                 let (reads, writes) = (self.of(*reads), self.of(*writes));
-                for at in 0..chunk.len() {
-                    out.values[at] = (reads.values[at] + factor * writes.values[at]) / members;
-                    out.weights[at] = chunk.seconds[at] + (reads.weights[at] + writes.weights[at]) * 0.0;
+                for tick in 0..chunk.len() {
+                    out.values[tick] = (reads.values[tick] + factor * writes.values[tick]) / members;
+                    out.weights[tick] = chunk.seconds[tick] + (reads.weights[tick] + writes.weights[tick]) * 0.0;
                 }
             }
             ProgramNode::Order { members, least } => self.order(members, *least, out),
             ProgramNode::Ratio { own, order, floor, least } => self.ratio(*own, *order, *floor, *least, chunk, out),
             ProgramNode::Positive(of) => {
                 let of = self.of(*of);
-                for at in 0..chunk.len() {
-                    out.values[at] = if of.values[at] > 0.0 { 1.0 } else { 0.0 };
-                    out.weights[at] = of.weights[at];
+                for tick in 0..chunk.len() {
+                    out.values[tick] = if of.values[tick] > 0.0 { 1.0 } else { 0.0 };
+                    out.weights[tick] = of.weights[tick];
                 }
             }
             ProgramNode::Measured(measured) => self.measured(measured, chunk, out),
             ProgramNode::Swapping(swapping) => {
                 let of = swapping.all().map(|node| node.map(|node| self.of(node)));
-                for at in 0..chunk.len() {
-                    out.values[at] = SwapNodes::share(of.map(|slot| slot.map(|slot| slot.values[at])));
-                    let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[at] * 0.0).sum();
-                    out.weights[at] = chunk.seconds[at] + gaps;
+                for tick in 0..chunk.len() {
+                    out.values[tick] = SwapNodes::share(of.map(|slot| slot.map(|slot| slot.values[tick])));
+                    let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[tick] * 0.0).sum();
+                    out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
             }
             ProgramNode::Share { part, whole } => {
                 let (part, whole) = (self.of(*part), self.of(*whole));
-                for at in 0..chunk.len() {
-                    let share = part.values[at] / whole.values[at];
+                for tick in 0..chunk.len() {
+                    let share = part.values[tick] / whole.values[tick];
                     let share = if share > 1.0 { 1.0 } else { share };
-                    out.values[at] = if whole.values[at] > 0.0 { share } else { 0.0 };
-                    out.weights[at] = chunk.seconds[at] + (part.weights[at] + whole.weights[at]) * 0.0;
+                    out.values[tick] = if whole.values[tick] > 0.0 { share } else { 0.0 };
+                    out.weights[tick] = chunk.seconds[tick] + (part.weights[tick] + whole.weights[tick]) * 0.0;
                 }
             }
         }
@@ -269,19 +269,20 @@ impl NodeColumns<'_> {
         let of = |node: &NodeId| self.of(*node);
         let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
         let latency = latency.as_ref().map(of);
-        for at in 0..chunk.len() {
+        for tick in 0..chunk.len() {
             let load = DeviceLoad {
-                reads: reads.values[at],
-                writes: writes.values[at],
-                read_bytes: read_bytes.values[at],
-                write_bytes: write_bytes.values[at],
+                reads: reads.values[tick],
+                writes: writes.values[tick],
+                read_bytes: read_bytes.values[tick],
+                write_bytes: write_bytes.values[tick],
             };
-            out.values[at] = match latency {
-                Some(latency) => latency.values[at] / most.alone_s(&load),
+            out.values[tick] = match latency {
+                Some(latency) => latency.values[tick] / most.alone_s(&load),
                 None => most.used(&load),
             };
-            let gaps = reads.weights[at] + writes.weights[at] + read_bytes.weights[at] + write_bytes.weights[at];
-            out.weights[at] = chunk.seconds[at] + gaps * 0.0;
+            let gaps =
+                reads.weights[tick] + writes.weights[tick] + read_bytes.weights[tick] + write_bytes.weights[tick];
+            out.weights[tick] = chunk.seconds[tick] + gaps * 0.0;
         }
         quiet(out);
     }
@@ -396,15 +397,15 @@ impl NodeColumns<'_> {
     fn order(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
         out.middle.resize(out.values.len(), 0.0);
         let sorted = &mut out.sorted;
-        for at in 0..out.values.len() {
+        for tick in 0..out.values.len() {
             sorted.clear();
-            let busy = members.iter().map(|&id| self.of(id)).filter(|s| s.weights[at] >= least);
-            sorted.extend(busy.map(|s| s.values[at]).filter(|v| !v.is_nan()));
+            let busy = members.iter().map(|&id| self.of(id)).filter(|s| s.weights[tick] >= least);
+            sorted.extend(busy.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
             sorted.sort_unstable_by(f64::total_cmp);
             let (count, half) = (sorted.len(), sorted.len() / 2);
             // too few to say what is usual: fewer than half of a member's fellows
             let enough = count >= 2 && 2 * (count - 1) >= members.len() - 1;
-            (out.values[at], out.middle[at], out.weights[at]) = match count % 2 {
+            (out.values[tick], out.middle[tick], out.weights[tick]) = match count % 2 {
                 _ if !enough => (f64::NAN, f64::NAN, f64::NAN),
                 0 => (sorted[half - 1], f64::NAN, sorted[half]),
                 _ => (sorted[half - 1], sorted[half], sorted[half + 1]),
@@ -414,9 +415,9 @@ impl NodeColumns<'_> {
 
     fn ratio(&self, own: NodeId, order: NodeId, floor: f64, least: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         let (own, order) = (self.of(own), self.of(order));
-        for at in 0..chunk.len() {
-            let (value, weight) = (own.values[at], own.weights[at]);
-            let (below, middle, above) = (order.values[at], order.middle[at], order.weights[at]);
+        for tick in 0..chunk.len() {
+            let (value, weight) = (own.values[tick], own.weights[tick]);
+            let (below, middle, above) = (order.values[tick], order.middle[tick], order.weights[tick]);
             // the median of the others: of the members without this one
             let fellows = if middle.is_nan() {
                 if value <= below { above } else { below }
@@ -428,8 +429,8 @@ impl NodeColumns<'_> {
                 (below + above) / 2.0
             };
             let some = weight >= least && !fellows.is_nan();
-            out.values[at] = if some { value / if fellows < floor { floor } else { fellows } } else { f64::NAN };
-            out.weights[at] = if some { chunk.seconds[at] } else { weight * 0.0 };
+            out.values[tick] = if some { value / if fellows < floor { floor } else { fellows } } else { f64::NAN };
+            out.weights[tick] = if some { chunk.seconds[tick] } else { weight * 0.0 };
         }
     }
 }

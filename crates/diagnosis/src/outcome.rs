@@ -48,8 +48,8 @@ fn outcome<'a>(seen: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) 
         enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
     let again = stream.runs >= rule.sustained.times;
     let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
-    let windows = of_window.all(|(at, condition)| {
-        of_whole(seen, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
+    let windows = of_window.all(|(index, condition)| {
+        of_whole(seen, condition, &stream.conditions[index]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
     });
     RuleOutcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
 }
@@ -99,7 +99,7 @@ fn of_whole(seen: &Observation, condition: &Condition, state: &ConditionState) -
             let of = |operand: &OperandState| match operand {
                 OperandState::Number(number) => Some(*number),
                 OperandState::Mean(sums) => sums.mean(),
-                OperandState::Statistic(at) => seen.states.statistics[*at].value(),
+                OperandState::Statistic(index) => seen.states.statistics[*index].value(),
             };
             of(first)? * of(times)? / of(over)? / of(per)?
         }
@@ -114,7 +114,7 @@ pub(crate) fn lead(rule: &Rule, stream: &RuleProgress) -> usize {
     let of_any = || {
         let any = rule.all.len()..rule.all.len() + rule.any.len();
         // the first of equals
-        any.rev().max_by_key(|at| stream.conditions[*at].held_ns)
+        any.rev().max_by_key(|index| stream.conditions[*index].held_ns)
     };
     in_all.or_else(of_any).unwrap_or(0)
 }
@@ -123,9 +123,9 @@ pub(crate) fn lead(rule: &Rule, stream: &RuleProgress) -> usize {
 /// cannot be told, which a rule that held rules out.
 pub(crate) fn finding(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
     let (rule, stream) = (outcome.rule, outcome.stream);
-    let at = lead(rule, stream);
-    let condition = rule.conditions().nth(at)?;
-    let state = &stream.conditions[at];
+    let index = lead(rule, stream);
+    let condition = rule.conditions().nth(index)?;
+    let state = &stream.conditions[index];
     let ConditionValue { value, limit } = while_held(seen, condition, state)?;
     let evidence = evidence(seen, rule, stream);
     Some(Finding {
@@ -208,7 +208,7 @@ fn overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
 fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
     let of = |state: &EvidenceState| match state {
         EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
-        EvidenceState::Statistic(at) => (seen.states.statistics[*at].value(), None),
+        EvidenceState::Statistic(index) => (seen.states.statistics[*index].value(), None),
     };
     let told = |(name, state): (&RuleCounter, &EvidenceState)| {
         let (value, max) = of(state);

@@ -77,7 +77,7 @@ pub(crate) fn phases(
 fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     let count = grid.parts.len();
     let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
-    let mut cuts: Vec<usize> = marks.filter(|at| *at > 0 && *at < count).chain([0, count]).collect();
+    let mut cuts: Vec<usize> = marks.filter(|mark| *mark > 0 && *mark < count).chain([0, count]).collect();
     cuts.sort_unstable();
     cuts.dedup();
     cuts
@@ -162,12 +162,12 @@ impl<'a> PhaseTimeline<'a> {
     /// The pieces between two cuts.
     fn pieces(&self, start: usize, end: usize) -> Vec<PhaseRange> {
         let mut pieces: Vec<PhaseRange> = Vec::new();
-        for at in start..end {
-            let (from, to) = self.span(at, start, end);
+        for index in start..end {
+            let (from, to) = self.span(index, start, end);
             let (_, bottleneck, _, instance) = self.answer(from, to);
             match pieces.last_mut() {
-                Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = at + 1,
-                _ => pieces.push(PhaseRange { from: at, to: at + 1, bottleneck, instance }),
+                Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = index + 1,
+                _ => pieces.push(PhaseRange { from: index, to: index + 1, bottleneck, instance }),
             }
         }
         self.join(&mut pieces);
@@ -176,10 +176,10 @@ impl<'a> PhaseTimeline<'a> {
     }
 
     /// The span around a part, between two cuts.
-    fn span(&self, at: usize, start: usize, end: usize) -> (usize, usize) {
-        let (mut from, mut to) = (at, at + 1);
+    fn span(&self, index: usize, start: usize, end: usize) -> (usize, usize) {
+        let (mut from, mut to) = (index, index + 1);
         while (self.time[to] - self.time[from] < SPAN_S || to - from < SPAN_PARTS) && (from > start || to < end) {
-            let grow_left = from > start && (to >= end || at - from < to - at);
+            let grow_left = from > start && (to >= end || index - from < to - index);
             if grow_left { from -= 1 } else { to += 1 }
         }
         (from, to)
@@ -190,15 +190,15 @@ impl<'a> PhaseTimeline<'a> {
         let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
         let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
         loop {
-            let short = (0..pieces.len()).filter(|at| too_short(&pieces[*at]));
+            let short = (0..pieces.len()).filter(|index| too_short(&pieces[*index]));
             let shortest = short.min_by(|a, b| length(&pieces[*a]).total_cmp(&length(&pieces[*b])));
-            let Some(at) = shortest.filter(|_| pieces.len() > 1) else { break };
-            let before = at.checked_sub(1).map(|at| length(&pieces[at]));
-            let after = pieces.get(at + 1).map(length);
-            let into = if before >= after { at - 1 } else { at + 1 };
-            let (from, to) = (pieces[at].from.min(pieces[into].from), pieces[at].to.max(pieces[into].to));
+            let Some(index) = shortest.filter(|_| pieces.len() > 1) else { break };
+            let before = index.checked_sub(1).map(|index| length(&pieces[index]));
+            let after = pieces.get(index + 1).map(length);
+            let into = if before >= after { index - 1 } else { index + 1 };
+            let (from, to) = (pieces[index].from.min(pieces[into].from), pieces[index].to.max(pieces[into].to));
             (pieces[into].from, pieces[into].to) = (from, to);
-            pieces.remove(at);
+            pieces.remove(index);
             pieces.dedup_by(|next, last| {
                 let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
                 if same {
@@ -212,9 +212,9 @@ impl<'a> PhaseTimeline<'a> {
     /// Moves the ends of what was blamed to where its rule really began and
     /// ceased to hold: a span sees it early and late.
     fn sharpen(&self, pieces: &mut [PhaseRange]) {
-        for at in 1..pieces.len() {
-            let edge = pieces[at].from;
-            let (left, right) = (pieces[at - 1].clone(), pieces[at].clone());
+        for index in 1..pieces.len() {
+            let edge = pieces[index].from;
+            let (left, right) = (pieces[index - 1].clone(), pieces[index].clone());
             let blamed = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
             let of = if blamed(&right) { &right } else { &left };
             let first = self.answer(of.from, of.to).2;
@@ -230,14 +230,14 @@ impl<'a> PhaseTimeline<'a> {
                 _ => None,
             };
             let Some(new) = new.filter(|new| *new > left.from && *new < right.to) else { continue };
-            pieces[at - 1].to = new;
-            pieces[at].from = new;
+            pieces[index - 1].to = new;
+            pieces[index].from = new;
         }
     }
 
     /// Parts of a span's length before a part.
     fn parts_of(&self, edge: usize) -> usize {
-        (0..edge).rev().take_while(|at| self.time[edge] - self.time[*at] <= SPAN_S).count()
+        (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
     fn phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {

@@ -82,10 +82,10 @@ pub(crate) fn compile(
         fed: BTreeSet::new(),
     };
     for (pack, rules) in packs.iter().enumerate() {
-        for (at, rule) in rules.rules.iter().enumerate() {
+        for (index, rule) in rules.rules.iter().enumerate() {
             let asked = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
             if asked {
-                maker.rule(pack, at, rule, rules.stand_ins);
+                maker.rule(pack, index, rule, rules.stand_ins);
             }
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn compile(
 /// A rule to be judged, and what its streams are known by.
 struct RuleRequest<'r> {
     pack: usize,
-    at: usize,
+    index: usize,
     rule: &'r Rule,
     stands_in: bool,
 }
@@ -113,19 +113,19 @@ struct ProgramBuilder<'a, 's> {
 }
 
 impl<'a> ProgramBuilder<'a, '_> {
-    fn rule(&mut self, pack: usize, at: usize, rule: &Rule, stand_ins: bool) {
+    fn rule(&mut self, pack: usize, index: usize, rule: &Rule, stand_ins: bool) {
         if rule.sleeps_without_ceiling() && self.builder.scene.ceilings.is_empty() {
             return;
         }
         if !rule.without.is_empty() {
             let places = places(self.builder.scene, rule);
             let never = !places.is_empty() && places.iter().all(|place| self.has_any(&rule.without, place));
-            self.states.rules[pack][at].not_for_this_log = never;
+            self.states.rules[pack][index].not_for_this_log = never;
             if never {
                 return;
             }
         }
-        let asked = RuleRequest { pack, at, rule, stands_in: false };
+        let asked = RuleRequest { pack, index, rule, stands_in: false };
         let (mut judged, mut missing) = self.everywhere(&asked);
         let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();
         // a machine without arrays has nothing to judge in them; one whose log has
@@ -143,9 +143,9 @@ impl<'a> ProgramBuilder<'a, '_> {
             missing.insert(SPINDLES.to_owned());
         }
         if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
-            judged = self.stand_in(pack, at, rule);
+            judged = self.stand_in(pack, index, rule);
         }
-        let state = &mut self.states.rules[pack][at];
+        let state = &mut self.states.rules[pack][index];
         state.judged |= judged;
         state.missing.append(&mut missing);
     }
@@ -204,11 +204,11 @@ impl<'a> ProgramBuilder<'a, '_> {
     }
 
     /// The same of logical disks, where the log lacks what it takes of physical ones.
-    fn stand_in(&mut self, pack: usize, at: usize, rule: &Rule) -> bool {
+    fn stand_in(&mut self, pack: usize, index: usize, rule: &Rule) -> bool {
         let Some(other) = on_logical_disks(rule) else { return false };
-        let (judged, _) = self.everywhere(&RuleRequest { pack, at, rule: &other, stands_in: true });
+        let (judged, _) = self.everywhere(&RuleRequest { pack, index, rule: &other, stands_in: true });
         if judged {
-            self.states.stand_ins.insert((pack, at), other);
+            self.states.stand_ins.insert((pack, index), other);
         }
         judged
     }
@@ -279,7 +279,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         conditions: Vec<ConditionState>,
         evidence: Vec<EvidenceState>,
     ) -> usize {
-        let RuleRequest { pack, at: rule, stands_in, .. } = *asked;
+        let RuleRequest { pack, index: rule, stands_in, .. } = *asked;
         // instances together are one whoever they are at the moment
         let key = match place {
             RuleScope::Together(..) if stands_in => "stands in".into(),
@@ -299,11 +299,11 @@ impl<'a> ProgramBuilder<'a, '_> {
 
     fn join(&mut self, place: &RuleScope<'_>, part: ProgramGroup) {
         let next = self.groups.len();
-        let at = *self.group_of.entry(place.key()).or_insert(next);
-        if at == next {
+        let number = *self.group_of.entry(place.key()).or_insert(next);
+        if number == next {
             self.groups.push(ProgramGroup::default());
         }
-        let group = &mut self.groups[at];
+        let group = &mut self.groups[number];
         for (node, track) in part.tracks {
             // fed once, whoever else reads it
             if self.fed.insert(track) {
@@ -327,7 +327,7 @@ impl<'a> ProgramBuilder<'a, '_> {
 
     fn condition(
         &mut self,
-        at: usize,
+        index: usize,
         condition: &Condition,
         place: &RuleScope<'a>,
         state: &mut ConditionState,
@@ -355,12 +355,12 @@ impl<'a> ProgramBuilder<'a, '_> {
         if let LimitPlan::Node(id, _) = limit {
             state.limit_track = Some(self.track(id, group));
         }
-        Ok(ConditionPlan { at, node, compare: condition.compare, limit, change })
+        Ok(ConditionPlan { index, node, compare: condition.compare, limit, change })
     }
 
     fn window(
         &mut self,
-        at: usize,
+        index: usize,
         condition: &Condition,
         place: &RuleScope<'a>,
         state: &mut ConditionState,
@@ -371,9 +371,9 @@ impl<'a> ProgramBuilder<'a, '_> {
         if matches!(condition.over, ConditionSpan::Steadiness | ConditionSpan::Trend) {
             let node = self.builder.quantity(quantity, place)?;
             state.track = Some(self.track(node, group));
-            return Ok(WindowPlan { at, spread: Some(node), means: Vec::new() });
+            return Ok(WindowPlan { index, spread: Some(node), means: Vec::new() });
         }
-        let mut plan = WindowPlan { at, spread: None, means: Vec::new() };
+        let mut plan = WindowPlan { index, spread: None, means: Vec::new() };
         let first = self.operand(&Operand::Counter(quantity.counter.clone()), 0, place, &mut plan, group)?;
         let times = quantity.times.as_ref().map(|o| self.operand(o, 1, place, &mut plan, group)).transpose()?;
         let over = quantity.over.as_ref().map(|o| self.operand(o, 2, place, &mut plan, group)).transpose()?;
@@ -499,12 +499,12 @@ fn lay_out(nodes: Vec<ProgramNode>, mut groups: Vec<ProgramGroup>) -> JudgeProgr
     let mut owner = vec![NOBODY; nodes.len()];
     let mut eager: Vec<Vec<NodeId>> = Vec::new();
     let mut lazy: Vec<Vec<Vec<NodeId>>> = Vec::new();
-    for (at, group) in groups.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         let order = in_order(&nodes, eager_roots(group));
         let of_streams: Vec<Vec<NodeId>> =
             group.streams.iter().map(|s| in_order(&nodes, s.evidence.iter().map(|(_, node)| *node))).collect();
         for &node in order.iter().chain(of_streams.iter().flatten()) {
-            owner[node] = if owner[node] == NOBODY || owner[node] == at { at } else { SHARED };
+            owner[node] = if owner[node] == NOBODY || owner[node] == index { index } else { SHARED };
         }
         eager.push(order);
         lazy.push(of_streams);

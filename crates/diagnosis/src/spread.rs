@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(levels(changes(between)), Some(0.0), "{between}");
         }
         // inner ticks of the first: 95 and 105 in turn, deviation a twentieth; of the second none
-        let restless = (0..12).map(|at| if at % 2 == 0 { 95.0 } else { 105.0 }).chain([300.0; 12]);
+        let restless = (0..12).map(|tick| if tick % 2 == 0 { 95.0 } else { 105.0 }).chain([300.0; 12]);
         assert!((levels(restless).unwrap() - (0.0025_f64 * 10.0 / 20.0).sqrt()).abs() < 1e-12);
     }
 
@@ -251,8 +251,8 @@ mod tests {
 
     fn trend_of(ticks: usize, tick_s: f64, mut value: impl FnMut(usize) -> f64) -> Option<f64> {
         let mut spread = TrendMoments::default();
-        for at in 0..ticks {
-            spread.held(value(at), tick_s, at as f64 * tick_s / 86_400.0);
+        for tick in 0..ticks {
+            spread.held(value(tick), tick_s, tick as f64 * tick_s / 86_400.0);
         }
         spread.trend()
     }
@@ -282,17 +282,17 @@ mod tests {
         }
         assert!(false_alarms <= 10, "{false_alarms} of 200");
         // a day's rhythm, over a day and a half
-        let day = |at: usize| 100.0 + 50.0 * (at as f64 / 144.0 * std::f64::consts::TAU).sin();
+        let day = |tick: usize| 100.0 + 50.0 * (tick as f64 / 144.0 * std::f64::consts::TAU).sin();
         assert_eq!(trend_of(216, 600.0, day), Some(0.0));
     }
 
     #[test]
     fn a_direction_stands_out_of_noise() {
         let mut noise = noise(1);
-        let trend = trend_of(1000, 600.0, |at| 100.0 + at as f64 / 10.0 + 10.0 * noise()).unwrap();
+        let trend = trend_of(1000, 600.0, |tick| 100.0 + tick as f64 / 10.0 + 10.0 * noise()).unwrap();
         // 14.4 a day on a mean of 150, less what is uncertain
         assert!((0.085..0.096).contains(&trend), "{trend}");
-        assert_eq!(trend_of(120, 1.0, |at| at as f64), None, "two minutes say nothing of a day");
+        assert_eq!(trend_of(120, 1.0, |tick| tick as f64), None, "two minutes say nothing of a day");
     }
 
     #[test]

@@ -115,9 +115,9 @@ impl States {
     fn drop_streams(&mut self, gone: &BTreeSet<usize>) {
         let mut kept = Vec::new();
         let mut number = vec![0; self.streams.len()];
-        for (at, stream) in std::mem::take(&mut self.streams).into_iter().enumerate() {
-            if !gone.contains(&at) {
-                number[at] = kept.len();
+        for (index, stream) in std::mem::take(&mut self.streams).into_iter().enumerate() {
+            if !gone.contains(&index) {
+                number[index] = kept.len();
                 kept.push(stream);
             }
         }
@@ -134,9 +134,9 @@ impl States {
         wanted.extend(self.groups.values().flatten());
         let mut number = vec![0; self.tracks.len()];
         let mut kept = Vec::new();
-        for (at, track) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
-            if wanted.contains(&at) {
-                number[at] = kept.len();
+        for (index, track) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
+            if wanted.contains(&index) {
+                number[index] = kept.len();
                 kept.push(track);
             }
         }

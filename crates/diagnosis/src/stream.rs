@@ -108,7 +108,7 @@ pub(crate) struct StreamPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct ConditionPlan {
     /// Position among the rule's conditions.
-    pub at: usize,
+    pub index: usize,
     pub node: NodeId,
     pub compare: Comparator,
     pub limit: LimitPlan,
@@ -139,7 +139,7 @@ pub(crate) enum LimitPlan {
 /// A condition of the window.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowPlan {
-    pub at: usize,
+    pub index: usize,
     /// The quantity whose steadiness or trend is asked for.
     pub spread: Option<NodeId>,
     /// Operands, by position, that are means of nodes.
@@ -191,13 +191,13 @@ enum LimitColumn<'a> {
 
 impl View<'_> {
     /// Whether it holds at a tick; `None` for a gap.
-    fn at(&self, at: usize) -> Option<bool> {
+    fn at(&self, tick: usize) -> Option<bool> {
         let (limit, weight) = match self.limit {
             LimitColumn::Number(limit) => (limit, 0.0),
-            LimitColumn::Column { values, weights, times } => (values[at] * times, weights[at]),
+            LimitColumn::Column { values, weights, times } => (values[tick] * times, weights[tick]),
         };
-        let gap = self.weights[at].is_nan() || weight.is_nan();
-        (!gap).then(|| self.compare.holds(self.values[at], limit))
+        let gap = self.weights[tick].is_nan() || weight.is_nan();
+        (!gap).then(|| self.compare.holds(self.values[tick], limit))
     }
 
     /// Sets `out` to 1 where it holds and `gap` to 1 where that is unknown; never both.
@@ -242,17 +242,17 @@ impl View<'_> {
 impl StreamPlan {
     /// The rule's leading quantity at a tick of the chunk and its position among the conditions; of `any` alone,
     /// the first that holds.
-    pub fn lead(&self, columns: &NodeColumns<'_>, scratch: &MaskScratch, at: usize) -> Option<(usize, f64)> {
-        let holds = |plan: &&ConditionPlan| plan.view(columns, &scratch.ratios).at(at) == Some(true);
+    pub fn lead(&self, columns: &NodeColumns<'_>, scratch: &MaskScratch, tick: usize) -> Option<(usize, f64)> {
+        let holds = |plan: &&ConditionPlan| plan.view(columns, &scratch.ratios).at(tick) == Some(true);
         let plan = self.all.first().or_else(|| self.any.iter().find(holds)).or_else(|| self.any.first())?;
-        let value = plan.view(columns, &scratch.ratios).values[at];
-        value.is_finite().then_some((plan.at, value))
+        let value = plan.view(columns, &scratch.ratios).values[tick];
+        value.is_finite().then_some((plan.index, value))
     }
 }
 
 impl ConditionPlan {
     fn view<'a>(&self, columns: &'a NodeColumns<'_>, ratios: &'a [NodeColumn]) -> View<'a> {
-        let slot = if self.change.is_some() { &ratios[self.at] } else { columns.of(self.node) };
+        let slot = if self.change.is_some() { &ratios[self.index] } else { columns.of(self.node) };
         let (limit, limit_gap) = match self.limit {
             LimitPlan::Number(limit) => (LimitColumn::Number(limit), false),
             LimitPlan::Node(id, times) => {
@@ -310,11 +310,11 @@ impl RuleProgress {
         }
         for condition in plan.all.iter().chain(&plan.any) {
             let Some(against) = condition.change else { continue };
-            let state = &mut self.conditions[condition.at];
-            if scratch.ratios.len() <= condition.at {
-                scratch.ratios.resize_with(condition.at + 1, NodeColumn::default);
+            let state = &mut self.conditions[condition.index];
+            if scratch.ratios.len() <= condition.index {
+                scratch.ratios.resize_with(condition.index + 1, NodeColumn::default);
             }
-            let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.at]);
+            let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.index]);
             match against {
                 ChangeReference::Until(until_ns) => state.baseline.relate(until_ns, slot, times, out),
                 ChangeReference::Previous => state.baseline.step(slot, out),
@@ -356,28 +356,28 @@ impl RuleProgress {
             }
             return;
         }
-        for at in 0..times.ns.len() {
-            if scratch.held[at] != 0 {
+        for tick in 0..times.ns.len() {
+            if scratch.held[tick] != 0 {
                 if self.held_ticks == 0 {
-                    self.first_ns = times.starts[at];
+                    self.first_ns = times.starts[tick];
                 }
                 self.held_ticks += 1;
-                self.held_ns += times.ns[at];
+                self.held_ns += times.ns[tick];
                 if self.run_ns == 0 {
-                    self.run_start_ns = times.starts[at];
+                    self.run_start_ns = times.starts[tick];
                     self.runs += 1;
                 }
-                self.run_ns += times.ns[at];
-                self.last_ns = times.ends[at];
-                self.stretches.held((times.starts[at], times.ends[at]));
+                self.run_ns += times.ns[tick];
+                self.last_ns = times.ends[tick];
+                self.stretches.held((times.starts[tick], times.ends[tick]));
                 if let Some(presence) = &mut self.presence {
-                    presence.held(times.cells[at], times.ns[at]);
+                    presence.held(times.cells[tick], times.ns[tick]);
                 }
                 if self.run_ns > self.longest_ns {
                     self.longest_ns = self.run_ns;
                     self.longest_span = (self.run_start_ns, self.last_ns);
                 }
-            } else if scratch.judged[at] != 0 {
+            } else if scratch.judged[tick] != 0 {
                 self.run_ns = 0;
             }
         }
@@ -388,10 +388,11 @@ impl RuleProgress {
         let leads = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
         for lead in leads {
             let view = lead.view(columns, &scratch.ratios);
-            for at in 0..scratch.held.len() {
-                scratch.one[at] = u8::from(scratch.held[at] != 0 && (leads.len() == 1 || view.at(at) == Some(true)));
+            for tick in 0..scratch.held.len() {
+                scratch.one[tick] =
+                    u8::from(scratch.held[tick] != 0 && (leads.len() == 1 || view.at(tick) == Some(true)));
             }
-            let state = &mut self.conditions[lead.at];
+            let state = &mut self.conditions[lead.index];
             state.held_ns += times.ns.iter().zip(&scratch.one).map(|(ns, &m)| ns * u64::from(m)).sum::<u64>();
             state.value.add_held(times.number, view.values, view.weights, &scratch.one);
             if let LimitColumn::Column { values, weights, .. } = view.limit {
@@ -403,14 +404,14 @@ impl RuleProgress {
     /// Feeds the conditions of the window.
     fn window(&mut self, plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &MaskScratch) {
         for window in &plan.window {
-            let state = &mut self.conditions[window.at];
+            let state = &mut self.conditions[window.index];
             if let Some(node) = window.spread {
                 let slot = columns.of(node);
-                for at in 0..scratch.held.len() {
-                    if scratch.held[at] != 0 {
-                        let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
-                        state.spread.held(slot.values[at], slot.weights[at], days);
-                    } else if scratch.judged[at] != 0 {
+                for tick in 0..scratch.held.len() {
+                    if scratch.held[tick] != 0 {
+                        let days = (times.ends[tick] - times.origin_ns) as f64 / 86_400e9;
+                        state.spread.held(slot.values[tick], slot.weights[tick], days);
+                    } else if scratch.judged[tick] != 0 {
                         state.spread.broken();
                     }
                 }
@@ -433,9 +434,9 @@ impl RuleProgress {
         times: &ChunkTimes,
         scratch: &MaskScratch,
     ) {
-        for &(at, node) in &plan.evidence {
+        for &(index, node) in &plan.evidence {
             let slot = columns.of(node);
-            if let EvidenceState::Mean(sums, most) = &mut self.evidence[at] {
+            if let EvidenceState::Mean(sums, most) = &mut self.evidence[index] {
                 sums.add_held(times.number, &slot.values, &slot.weights, &scratch.held);
                 for ((value, weight), held) in slot.values.iter().zip(&slot.weights).zip(&scratch.held) {
                     if *held != 0 && *weight > 0.0 {
@@ -464,10 +465,10 @@ impl BaselineSums {
             first += 1;
         }
         let mean = self.sums.mean().unwrap_or(f64::NAN);
-        for at in 0..count {
-            let gap = at < first || mean.is_nan();
-            out.values[at] = slot.values[at] / mean;
-            out.weights[at] = if gap { f64::NAN } else { slot.weights[at] };
+        for tick in 0..count {
+            let gap = tick < first || mean.is_nan();
+            out.values[tick] = slot.values[tick] / mean;
+            out.weights[tick] = if gap { f64::NAN } else { slot.weights[tick] };
         }
         out.gap = slot.gap || first > 0 || mean.is_nan();
     }
@@ -479,11 +480,11 @@ impl BaselineSums {
         out.values.resize(count, 0.0);
         out.weights.resize(count, 0.0);
         out.gap = true;
-        for at in 0..count {
-            let ratio = self.last.filter(|last| *last != 0.0).map_or(f64::NAN, |last| slot.values[at] / last);
-            out.values[at] = ratio;
-            out.weights[at] = if ratio.is_nan() { f64::NAN } else { slot.weights[at] };
-            self.last = (!slot.weights[at].is_nan()).then_some(slot.values[at]);
+        for tick in 0..count {
+            let ratio = self.last.filter(|last| *last != 0.0).map_or(f64::NAN, |last| slot.values[tick] / last);
+            out.values[tick] = ratio;
+            out.weights[tick] = if ratio.is_nan() { f64::NAN } else { slot.weights[tick] };
+            self.last = (!slot.weights[tick].is_nan()).then_some(slot.values[tick]);
         }
     }
 }
@@ -525,9 +526,9 @@ fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, s
     }
     for condition in &plan.all {
         condition.view(columns, ratios).fill_known(one, gap);
-        for at in 0..one.len() {
-            fails[at] |= (one[at] | gap[at]) ^ 1;
-            unknown[at] |= gap[at];
+        for tick in 0..one.len() {
+            fails[tick] |= (one[tick] | gap[tick]) ^ 1;
+            unknown[tick] |= gap[tick];
         }
     }
     // `held` is whether one of `any` holds, `judged` whether one of them may, until both are settled
@@ -535,19 +536,19 @@ fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, s
     judged.fill(u8::from(plan.any.is_empty()));
     for condition in &plan.any {
         condition.view(columns, ratios).fill_known(one, gap);
-        for at in 0..one.len() {
-            held[at] |= one[at];
-            judged[at] |= one[at] | gap[at];
+        for tick in 0..one.len() {
+            held[tick] |= one[tick];
+            judged[tick] |= one[tick] | gap[tick];
         }
     }
     let mut judged_ns = 0;
-    for at in 0..one.len() {
-        let timed = u8::from(times.ns[at] > 0);
-        let none = judged[at] ^ 1;
-        held[at] &= (fails[at] | unknown[at]) ^ 1;
-        held[at] &= timed;
-        judged[at] = (held[at] | fails[at] | none) & timed;
-        judged_ns += times.ns[at] * u64::from(judged[at]);
+    for tick in 0..one.len() {
+        let timed = u8::from(times.ns[tick] > 0);
+        let none = judged[tick] ^ 1;
+        held[tick] &= (fails[tick] | unknown[tick]) ^ 1;
+        held[tick] &= timed;
+        judged[tick] = (held[tick] | fails[tick] | none) & timed;
+        judged_ns += times.ns[tick] * u64::from(judged[tick]);
     }
     judged_ns
 }

@@ -18,10 +18,10 @@ impl Stretches {
             _ => self.list.push((from, to)),
         }
         if self.list.len() > MOST {
-            let gap = |at: &usize| self.list[*at].0 - self.list[*at - 1].1;
-            let at = (1..self.list.len()).min_by_key(gap).unwrap_or(1);
-            self.list[at - 1].1 = self.list[at].1;
-            self.list.remove(at);
+            let gap = |index: &usize| self.list[*index].0 - self.list[*index - 1].1;
+            let index = (1..self.list.len()).min_by_key(gap).unwrap_or(1);
+            self.list[index - 1].1 = self.list[index].1;
+            self.list.remove(index);
         }
     }
 
@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn of_too_many_the_closest_are_joined() {
         let mut stretches = Stretches::default();
-        for at in 0..1000_i64 {
-            let from = at * at;
+        for number in 0..1000_i64 {
+            let from = number * number;
             stretches.held((from, from + 1));
         }
         assert_eq!(stretches.list().len(), MOST);

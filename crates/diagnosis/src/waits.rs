@@ -285,9 +285,9 @@ fn program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
     if activity.blocked >= 0.01 {
         parts.push(format!("blocked for {} of the time", display(activity.blocked, "fraction")));
     }
-    for (at, sleep) in sleeps.iter().enumerate() {
+    for (index, sleep) in sleeps.iter().enumerate() {
         let Sleep { waits_in, threads, .. } = sleep;
-        let who = match (at, *threads) {
+        let who = match (index, *threads) {
             (0, 1) => "1 thread waits ".to_owned(),
             (0, n) => format!("{n} threads wait "),
             (_, n) => format!("{n} "),

@@ -40,7 +40,7 @@ impl WindowState {
     /// Takes in the ticks `range` of a frame and cuts them by bucket.
     pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<WindowBucketTicks>) {
         segments.clear();
-        for (at, tick) in frame.ticks()[range].iter().enumerate() {
+        for (index, tick) in frame.ticks()[range].iter().enumerate() {
             if self.ticks == 0 {
                 self.from_ns = tick.start_ns();
             }
@@ -52,8 +52,8 @@ impl WindowState {
             }
             let (bucket, doublings) = (self.bucket(), self.doublings);
             match segments.last_mut() {
-                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
-                _ => segments.push(WindowBucketTicks { start: at, end: at + 1, bucket, doublings }),
+                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = index + 1,
+                _ => segments.push(WindowBucketTicks { start: index, end: index + 1, bucket, doublings }),
             }
             self.timed += u64::from(tick.elapsed_ns > 0);
         }

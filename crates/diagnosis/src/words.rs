@@ -130,28 +130,28 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     let share = outcome.share?;
     let rule = outcome.rule;
     // more of a queue, or longer waits, than a rule is for make it another rule's case, and rule nothing out
-    let beyond = |(at, c): (usize, &Condition)| {
+    let beyond = |(index, c): (usize, &Condition)| {
         let id = &c.quantity.counter.id;
         let slow = id.contains("avg_s_per") && rule.bottleneck == Bottleneck::Disk;
         let of_waiting = id.contains("queue_length") || slow;
         let band = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
-        let measured = || over_window(seen, c, &outcome.stream.conditions[at]);
+        let measured = || over_window(seen, c, &outcome.stream.conditions[index]);
         let lower = !c.compare.is_upper() && (of_waiting || band());
         lower && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
     };
     if rule.all.iter().enumerate().any(beyond) {
         return None;
     }
-    let of = |at: usize, condition: &Condition| {
-        let measured = over_window(seen, condition, &outcome.stream.conditions[at])?;
+    let of = |index: usize, condition: &Condition| {
+        let measured = over_window(seen, condition, &outcome.stream.conditions[index])?;
         // what is said of another object is not said of the rule's instance
         let own = condition.quantity.counter.object == rule.object;
         let instance = if own { outcome.stream.instance.as_str() } else { "" };
         let what = format!("{} {instance}", condition.quantity.text());
         Some((closeness(condition, measured), what, told(condition, measured, instance)))
     };
-    let all = rule.all.iter().enumerate().filter_map(|(at, c)| of(at, c));
-    let any = rule.any.iter().enumerate().filter_map(|(at, c)| of(rule.all.len() + at, c));
+    let all = rule.all.iter().enumerate().filter_map(|(index, c)| of(index, c));
+    let any = rule.any.iter().enumerate().filter_map(|(index, c)| of(rule.all.len() + index, c));
     let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
     // the weakest of those that must all hold; the strongest of the others counts as one
     let (closeness, what, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -160,7 +160,7 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     }
     let place = at_instance(&outcome.stream.instance);
     let needed = rule.sustained.share;
-    let unknown = rule.all.iter().enumerate().find(|(at, c)| c.is_of_window() && of(*at, c).is_none());
+    let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_of_window() && of(*index, c).is_none());
     let text = if let Some((_, condition)) = unknown {
         format!("{}{place}: cannot be told, too little of this window shows {}", rule.title, label(condition))
     } else if share < needed {
@@ -278,8 +278,8 @@ fn stalls(finding: &Finding) -> String {
         Some(most) => format!(", up to {} requests held up", digits(most)),
         None => String::new(),
     };
-    let at = finding.longest_from.get(11..19).unwrap_or_default();
-    format!("{times}, the longest {longest} at {at} UTC{caught}")
+    let time = finding.longest_from.get(11..19).unwrap_or_default();
+    format!("{times}, the longest {longest} at {time} UTC{caught}")
 }
 
 /// For how much of the window it held.

@@ -67,18 +67,18 @@ fn roomy() -> Case {
 impl Case {
     fn recording(&self) -> Recording {
         let Case { reads, writes, size, seconds, busy, pressure, swing, .. } = self.clone();
-        let at = move |tick: usize, value: f64| if tick.is_multiple_of(2) { value } else { value * (1.0 - swing) };
+        let swung = move |tick: usize, value: f64| if tick.is_multiple_of(2) { value } else { value * (1.0 - swing) };
         let device = device("vda", self.class, &[], None);
         let topology = Topology { devices: vec![device], processors: 2, ..Topology::default() };
         Recording::new(60)
             .topology(topology)
-            .with("physical_disk.reads", "vda", move |t| at(t, reads))
-            .with("physical_disk.writes", "vda", move |t| at(t, writes))
-            .with("physical_disk.read_bytes", "vda", move |t| at(t, reads * size))
-            .with("physical_disk.write_bytes", "vda", move |t| at(t, writes * size))
-            .with("physical_disk.read_time_s", "vda", move |t| at(t, reads * seconds))
-            .with("physical_disk.write_time_s", "vda", move |t| at(t, writes * seconds))
-            .with("physical_disk.weighted_time_s", "vda", move |t| at(t, (reads + writes) * seconds))
+            .with("physical_disk.reads", "vda", move |t| swung(t, reads))
+            .with("physical_disk.writes", "vda", move |t| swung(t, writes))
+            .with("physical_disk.read_bytes", "vda", move |t| swung(t, reads * size))
+            .with("physical_disk.write_bytes", "vda", move |t| swung(t, writes * size))
+            .with("physical_disk.read_time_s", "vda", move |t| swung(t, reads * seconds))
+            .with("physical_disk.write_time_s", "vda", move |t| swung(t, writes * seconds))
+            .with("physical_disk.weighted_time_s", "vda", move |t| swung(t, (reads + writes) * seconds))
             .with("physical_disk.busy_time_s", "vda", move |_| busy)
             .with("pressure.io_some_s", "", move |_| pressure)
             .with("memory.dirty_bytes", "", |_| 1e6)
@@ -203,9 +203,9 @@ fn below_sides() -> Vec<Sides> {
 fn each_rule_holds_on_its_side_of_each_limit() {
     for (rule, case, changes) in full_sides().into_iter().chain(roomy_sides()).chain(below_sides()) {
         assert!(case.rules().iter().any(|r| r == rule), "{rule}: {:?}", case.rules());
-        for (at, change) in changes.iter().enumerate() {
+        for (number, change) in changes.iter().enumerate() {
             let other = with(case.clone(), change);
-            assert!(other.rules().iter().all(|r| r != rule), "{rule}, change {at}: {:?}", other.rules());
+            assert!(other.rules().iter().all(|r| r != rule), "{rule}, change {number}: {:?}", other.rules());
         }
         let unmeasured = with(case, |c| c.ceiling = None);
         assert!(unmeasured.rules().iter().all(|r| r != rule), "{rule} without a ceiling");

@@ -286,13 +286,13 @@ fn a_full_link_is_the_channel() {
 
 /// An hour, of which the first ten minutes are bad.
 fn bad_start(more: impl Fn(Recording) -> Recording) -> Verdict {
-    let bad = |at: usize| at < 600;
+    let bad = |tick: usize| tick < 600;
     let hour = Recording::new(3600)
         .topology(virtual_disk())
-        .with("physical_disk.reads", "vda", move |at| if bad(at) { 100.0 } else { 1.0 })
-        .with("physical_disk.read_time_s", "vda", move |at| if bad(at) { 6.0 } else { 0.001 })
-        .with("physical_disk.weighted_time_s", "vda", move |at| if bad(at) { 6.0 } else { 0.001 })
-        .with("pressure.io_some_s", "", move |at| if bad(at) { 0.9 } else { 0.0 });
+        .with("physical_disk.reads", "vda", move |tick| if bad(tick) { 100.0 } else { 1.0 })
+        .with("physical_disk.read_time_s", "vda", move |tick| if bad(tick) { 6.0 } else { 0.001 })
+        .with("physical_disk.weighted_time_s", "vda", move |tick| if bad(tick) { 6.0 } else { 0.001 })
+        .with("pressure.io_some_s", "", move |tick| if bad(tick) { 0.9 } else { 0.0 });
     judged(more(processors(hour.disk("vda", 1.0, 0.001, 0.5), 0.05, 0.02, 0.0)))
 }
 
@@ -308,10 +308,13 @@ fn a_bad_stretch_of_a_quiet_hour_is_told_as_an_episode() {
 
 #[test]
 fn paging_explains_a_bad_stretch_of_its_disk() {
-    let bad = |at: usize| if at < 600 { 1.0 } else { 0.0 };
+    let bad = |tick: usize| if tick < 600 { 1.0 } else { 0.0 };
     let verdict = bad_start(|hour| {
-        hour.with("paging.swap_in_pages", "", move |at| 300.0 * bad(at))
-            .with("pressure.memory_some_s", "", move |at| 0.4 * bad(at))
+        hour.with("paging.swap_in_pages", "", move |tick| 300.0 * bad(tick)).with(
+            "pressure.memory_some_s",
+            "",
+            move |tick| 0.4 * bad(tick),
+        )
     });
     let rules: Vec<&str> = verdict.episodes.iter().map(|e| e.rule.as_str()).collect();
     assert_eq!(rules, ["memory.paging"]);

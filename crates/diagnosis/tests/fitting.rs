@@ -62,9 +62,9 @@ fn of_a_blamed_disk_both_directions_queue_and_busy_time_are_shown() {
 
 #[test]
 fn a_number_says_over_which_ticks_it_is() {
-    let bad = |at: usize| (10..30).contains(&at) || (40..50).contains(&at);
+    let bad = |tick: usize| (10..30).contains(&tick) || (40..50).contains(&tick);
     let verdict = Recording::new(60)
-        .with("physical_disk.avg_queue_length", "sda", move |at| if bad(at) { 32.0 } else { 1.0 })
+        .with("physical_disk.avg_queue_length", "sda", move |tick| if bad(tick) { 32.0 } else { 1.0 })
         .by("[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n");
     let finding = only(&verdict);
     near(finding.value, 32.0);

@@ -198,12 +198,12 @@ fn no_text_makes_the_loader_panic() {
         for _ in 0..150 {
             let mut bytes = sample.clone().into_bytes();
             for _ in 0..1 + random(4) {
-                let at = random(bytes.len());
+                let position = random(bytes.len());
                 match random(4) {
-                    0 => bytes.truncate(at),
-                    1 => bytes.insert(at, b"{}[]'\"=,.\n\\#0e-_"[random(16)]),
-                    2 if at < bytes.len() => bytes[at] = random(256) as u8,
-                    _ if at < bytes.len() => drop(bytes.remove(at)),
+                    0 => bytes.truncate(position),
+                    1 => bytes.insert(position, b"{}[]'\"=,.\n\\#0e-_"[random(16)]),
+                    2 if position < bytes.len() => bytes[position] = random(256) as u8,
+                    _ if position < bytes.len() => drop(bytes.remove(position)),
                     _ => {}
                 }
             }

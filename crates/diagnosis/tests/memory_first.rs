@@ -77,7 +77,7 @@ fn says(what: &str, verdict: &Verdict, truth: Bottleneck) {
 /// Without something of what is known: no pressure, no refaults, no swap traffic, no available memory.
 fn lacking(all: &[(&'static str, f64)], lacks: usize) -> Option<Vec<(&'static str, f64)>> {
     let families = ["pressure.", "paging.refaults", "paging.swap_", "memory."];
-    let gone = |counter: &str| (0..4).any(|at| lacks & (1 << at) != 0 && counter.starts_with(families[at]));
+    let gone = |counter: &str| (0..4).any(|family| lacks & (1 << family) != 0 && counter.starts_with(families[family]));
     let left: Vec<_> = all.iter().copied().filter(|(counter, _)| !gone(counter)).collect();
     // what shows paging must be there in some form
     left.iter()

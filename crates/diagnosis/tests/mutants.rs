@@ -24,9 +24,9 @@ fn changed(rule: &Rule, what: String, change: impl FnOnce(&mut Rule)) -> Mutant 
     (what, other)
 }
 
-fn condition(rule: &mut Rule, at: usize) -> &mut Condition {
+fn condition(rule: &mut Rule, index: usize) -> &mut Condition {
     let all = rule.all.len();
-    if at < all { &mut rule.all[at] } else { &mut rule.any[at - all] }
+    if index < all { &mut rule.all[index] } else { &mut rule.any[index - all] }
 }
 
 fn limit_text(limit: &RuleLimit) -> String {
@@ -57,13 +57,13 @@ fn swapped(compare: Comparator) -> Comparator {
 
 fn of_conditions(rule: &Rule) -> Vec<Mutant> {
     let mut mutants = Vec::new();
-    for (at, of) in rule.conditions().enumerate() {
+    for (index, of) in rule.conditions().enumerate() {
         let told = format!("{} {} {}", of.quantity.text(), of.compare.name(), limit_text(&of.limit));
         match of.quantity.counter.pseudo {
             // yes or no: there is nothing beside the limit
             Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen) => {
                 let opposite = if of.compare.is_upper() { Comparator::Below } else { Comparator::Above };
-                mutants.push(changed(rule, format!("{told}: reversed"), |r| condition(r, at).compare = opposite));
+                mutants.push(changed(rule, format!("{told}: reversed"), |r| condition(r, index).compare = opposite));
                 continue;
             }
             // a whole number
@@ -71,14 +71,14 @@ fn of_conditions(rule: &Rule) -> Vec<Mutant> {
             _ => {
                 for (up, word) in [(true, "up"), (false, "down")] {
                     let limit = moved(&of.limit, up);
-                    mutants.push(changed(rule, format!("{told}: {word}"), |r| condition(r, at).limit = limit));
+                    mutants.push(changed(rule, format!("{told}: {word}"), |r| condition(r, index).limit = limit));
                 }
             }
         }
         // what is computed of the whole window meets its limit by chance alone
         if !of.is_of_window() {
             let other = swapped(of.compare);
-            mutants.push(changed(rule, format!("{told}: {}", other.name()), |r| condition(r, at).compare = other));
+            mutants.push(changed(rule, format!("{told}: {}", other.name()), |r| condition(r, index).compare = other));
         }
     }
     mutants
@@ -170,8 +170,8 @@ fn a_changed_rule_fails_one_of_its_cases() {
                 if recordings.iter().all(as_before) {
                     let known = unseen.iter().position(|u| *u == (*id, rule.id.as_str(), what.as_str()));
                     match known {
-                        Some(at) => {
-                            unseen.remove(at);
+                        Some(index) => {
+                            unseen.remove(index);
                         }
                         None => wrong.push(format!("{id}: {}: no case fails with {what}", rule.id)),
                     }

@@ -226,9 +226,9 @@ impl Recording {
         let schema = Schema::new(self.cells.keys().map(series).collect());
         let ticks = self.ticks();
         let mut frame = Frame::new(Arc::new(schema), ticks);
-        for at in 0..ticks {
-            let row: Vec<f64> = self.cells.values().map(|cell| cell.at(at, ticks)).collect();
-            let tick = Tick { time_ns: START + (at as i64 + 1) * self.tick(), elapsed_ns: self.tick() as u64 };
+        for index in 0..ticks {
+            let row: Vec<f64> = self.cells.values().map(|cell| cell.at(index, ticks)).collect();
+            let tick = Tick { time_ns: START + (index as i64 + 1) * self.tick(), elapsed_ns: self.tick() as u64 };
             frame.push(tick, &row);
         }
         frame

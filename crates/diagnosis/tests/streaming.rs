@@ -95,8 +95,8 @@ fn how_it_is_cut_changes_nothing() {
         for cut in [1, 7, 255, 256, 257] {
             let cut_up = answer(cut);
             let differs = cut_up.bytes().zip(whole.bytes()).position(|(a, b)| a != b);
-            let at = differs.map(|at| &cut_up[at.saturating_sub(300)..(at + 60).min(cut_up.len())]);
-            assert!(cut_up == whole, "cut into frames of {cut}: {at:?}");
+            let change = differs.map(|change| &cut_up[change.saturating_sub(300)..(change + 60).min(cut_up.len())]);
+            assert!(cut_up == whole, "cut into frames of {cut}: {change:?}");
         }
     }
 }

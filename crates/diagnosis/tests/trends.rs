@@ -23,9 +23,9 @@ fn judged(rules: &str, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) 
     for start in (0..ticks.len()).step_by(500) {
         let end = (start + 500).min(ticks.len());
         let mut frame = Frame::new(schema.clone(), 500);
-        for at in start..end {
-            let (end_s, length_s) = ticks[at];
-            let row: Vec<f64> = series.iter().map(|(_, _, values)| values[at]).collect();
+        for index in start..end {
+            let (end_s, length_s) = ticks[index];
+            let row: Vec<f64> = series.iter().map(|(_, _, values)| values[index]).collect();
             let time_ns = START + (end_s * 1e9) as i64;
             frame.push(Tick { time_ns, elapsed_ns: (length_s * 1e9) as u64 }, &row);
         }
@@ -222,11 +222,11 @@ fn no_value_and_no_time_is_too_wild() {
         let mut noise = Noise(seed);
         let mut pick = |list: &[f64]| list[(noise.even() * list.len() as f64) as usize];
         let kinds: Vec<f64> = (0..3).map(|_| pick(&wild)).collect();
-        let mut at = 0.0;
+        let mut time = 0.0;
         let ticks: Vec<(f64, f64)> = (0..300)
             .map(|_| {
-                at += pick(&[1.0, 60.0, 3600.0, 1e6, -30.0, 0.0]);
-                (at, pick(&[0.0, 1.0, 60.0, 1e6]))
+                time += pick(&[1.0, 60.0, 3600.0, 1e6, -30.0, 0.0]);
+                (time, pick(&[0.0, 1.0, 60.0, 1e6]))
             })
             .collect();
         let values: Vec<f64> = ticks.iter().map(|_| pick(&kinds)).collect();

@@ -50,7 +50,7 @@ fn iostat(disk: Iostat) -> Recording {
 /// A live machine with a disk that is quick but for its stalls.
 fn stalling(ticks: usize, stands_still: fn(usize) -> bool) -> Recording {
     let busy = |stalls: bool, quick: f64, stalled: f64| if stalls { stalled } else { quick };
-    let rate = move |at: usize| busy(stands_still(at), 400.0, 0.0);
+    let rate = move |tick: usize| busy(stands_still(tick), 400.0, 0.0);
     let topology = Topology {
         devices: vec![device("vda", DeviceClass::Virtual, &[], None)],
         processors: 2,
@@ -60,22 +60,24 @@ fn stalling(ticks: usize, stands_still: fn(usize) -> bool) -> Recording {
         .topology(topology)
         .with("physical_disk.reads", "vda", rate)
         .with("physical_disk.writes", "vda", |_| 0.0)
-        .with("physical_disk.read_bytes", "vda", move |at| rate(at) * 4096.0)
+        .with("physical_disk.read_bytes", "vda", move |tick| rate(tick) * 4096.0)
         .with("physical_disk.write_bytes", "vda", |_| 0.0)
-        .with("physical_disk.read_time_s", "vda", move |at| rate(at) * 0.0004)
+        .with("physical_disk.read_time_s", "vda", move |tick| rate(tick) * 0.0004)
         .with("physical_disk.write_time_s", "vda", |_| 0.0)
-        .with("physical_disk.weighted_time_s", "vda", move |at| rate(at) * 0.0004)
-        .with("physical_disk.busy_time_s", "vda", move |at| busy(stands_still(at), 0.15, 1.0))
-        .with("physical_disk.stalled", "vda", move |at| busy(stands_still(at), 0.0, 1.0))
-        .with("physical_disk.current_queue_length", "vda", move |at| busy(stands_still(at), 0.0, 4.0 + at as f64 % 2.0))
-        .with("pressure.io_some_s", "", move |at| busy(stands_still(at), 0.1, 1.0))
+        .with("physical_disk.weighted_time_s", "vda", move |tick| rate(tick) * 0.0004)
+        .with("physical_disk.busy_time_s", "vda", move |tick| busy(stands_still(tick), 0.15, 1.0))
+        .with("physical_disk.stalled", "vda", move |tick| busy(stands_still(tick), 0.0, 1.0))
+        .with("physical_disk.current_queue_length", "vda", move |tick| {
+            busy(stands_still(tick), 0.0, 4.0 + tick as f64 % 2.0)
+        })
+        .with("pressure.io_some_s", "", move |tick| busy(stands_still(tick), 0.1, 1.0))
         .with("pressure.memory_some_s", "", |_| 0.0)
-        .with("system.blocked", "", move |at| busy(stands_still(at), 0.0, 4.0))
+        .with("system.blocked", "", move |tick| busy(stands_still(tick), 0.0, 4.0))
 }
 
 #[test]
 fn two_seconds_in_every_six_are_the_disk_with_what_they_caught() {
-    let verdict = stalling(60, |at| at % 6 < 2).by_default();
+    let verdict = stalling(60, |tick| tick % 6 < 2).by_default();
     says("2 s in 6", &verdict, Bottleneck::Disk);
     let finding = &verdict.findings[0];
     assert_eq!((finding.rule.as_str(), finding.times), ("disk.stalled", 10));
@@ -86,15 +88,15 @@ fn two_seconds_in_every_six_are_the_disk_with_what_they_caught() {
     let told = "10 stalls, the longest 2 s at 00:00:00 UTC, up to 5 requests held up";
     assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
     // seen for one tick of two each time
-    says("1 s in 6", &stalling(60, |at| at % 6 < 1).by_default(), Bottleneck::Disk);
-    let rare = stalling(300, |at| at % 60 < 3).by_default();
+    says("1 s in 6", &stalling(60, |tick| tick % 6 < 1).by_default(), Bottleneck::Disk);
+    let rare = stalling(300, |tick| tick % 60 < 3).by_default();
     says("3 s in 60, five times", &rare, Bottleneck::Disk);
     assert_eq!(rare.findings[0].rule, "disk.stalls-again");
 }
 
 #[test]
 fn who_uses_a_disk_that_stalls_is_named_although_it_moves_nothing_meanwhile() {
-    let beside = stalling(60, |at| at % 6 < 2).with("physical_disk.reads", "vdb", |_| 100.0);
+    let beside = stalling(60, |tick| tick % 6 < 2).with("physical_disk.reads", "vdb", |_| 100.0);
     let reader = ProcessRow { pid: 7, name: "fio".into(), read_bytes_per_s: Some(1e6), ..ProcessRow::default() };
     let table = ProcessTable { elapsed_s: 5.0, rows: vec![reader], ..ProcessTable::default() };
     let note = Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap());
@@ -105,7 +107,7 @@ fn who_uses_a_disk_that_stalls_is_named_although_it_moves_nothing_meanwhile() {
 
 #[test]
 fn one_short_stall_of_a_long_quiet_window_is_a_remark() {
-    let verdict = stalling(300, |at| (100..103).contains(&at)).by_default();
+    let verdict = stalling(300, |tick| (100..103).contains(&tick)).by_default();
     says("3 s of 300", &verdict, Bottleneck::None);
     assert!(verdict.findings.iter().any(|f| f.rule == "disk.stalled-once"));
 }
@@ -231,21 +233,21 @@ fn with_bookmarks(recording: &Recording, marks: &[(i64, &str)]) -> Verdict {
 
 /// A disk that is full from one second to another, of so many.
 fn full_between(ticks: usize, from: usize, to: usize, cpu: f64) -> Recording {
-    let pick = move |at: usize, full: f64, quiet: f64| if (from..to).contains(&at) { full } else { quiet };
+    let pick = move |tick: usize, full: f64, quiet: f64| if (from..to).contains(&tick) { full } else { quiet };
     let r = Recording::new(ticks)
-        .with("physical_disk.reads", "vda", move |at| pick(at, 600.0, 5.0))
+        .with("physical_disk.reads", "vda", move |tick| pick(tick, 600.0, 5.0))
         .with("physical_disk.writes", "vda", |_| 0.0)
-        .with("physical_disk.read_bytes", "vda", move |at| pick(at, 600.0, 5.0) * 4096.0)
+        .with("physical_disk.read_bytes", "vda", move |tick| pick(tick, 600.0, 5.0) * 4096.0)
         .with("physical_disk.write_bytes", "vda", |_| 0.0)
-        .with("physical_disk.read_time_s", "vda", move |at| pick(at, 15.0, 0.002))
+        .with("physical_disk.read_time_s", "vda", move |tick| pick(tick, 15.0, 0.002))
         .with("physical_disk.write_time_s", "vda", |_| 0.0)
-        .with("physical_disk.weighted_time_s", "vda", move |at| pick(at, 15.0, 0.002))
-        .with("physical_disk.busy_time_s", "vda", move |at| pick(at, 1.0, 0.01))
-        .with("pressure.io_some_s", "", move |at| pick(at, 0.95, 0.01))
+        .with("physical_disk.weighted_time_s", "vda", move |tick| pick(tick, 15.0, 0.002))
+        .with("physical_disk.busy_time_s", "vda", move |tick| pick(tick, 1.0, 0.01))
+        .with("pressure.io_some_s", "", move |tick| pick(tick, 0.95, 0.01))
         .with("pressure.memory_some_s", "", |_| 0.0)
-        .with("pressure.cpu_some_s", "", move |at| pick(at, cpu, 0.02))
+        .with("pressure.cpu_some_s", "", move |tick| pick(tick, cpu, 0.02))
         .with("system.running", "", |_| 2.0);
-    r.with("processor.busy", "_total", move |at| pick(at, cpu, 0.1))
+    r.with("processor.busy", "_total", move |tick| pick(tick, cpu, 0.1))
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn printed() -> Arc<Model> {
         write_cache: true,
         interface: 40e6,
         never_leaves: false,
+        on_arrival: false,
         slots: 64,
         policy: QueuePolicy::ShortestPositioning,
     };

@@ -188,13 +188,17 @@ fn write_settle_and_least_delay() {
 }
 
 #[test]
-fn read_on_arrival_takes_a_turn_at_most() {
+fn a_track_on_arrival_takes_a_turn_at_most() {
     let mut spec = spec();
     spec.cache.read_on_arrival = true;
     // it lands on sector 5 of a whole track
     assert_eq!(us(drive(&spec).start(5 * MS, &Io::read(0, 10)).done), 15_000);
     spec.cache.read_on_arrival = false;
     assert_eq!(us(drive(&spec).start(5 * MS, &Io::read(0, 10)).done), 20_000);
+    spec.cache.write_on_arrival = true;
+    assert_eq!(us(drive(&spec).start(5 * MS, &Io::write(0, 10)).done), 15_000);
+    spec.cache.write_on_arrival = false;
+    assert_eq!(us(drive(&spec).start(5 * MS, &Io::write(0, 10)).done), 20_000);
 }
 
 fn order(policy: QueuePolicy, at: u64, blocks: &[u64]) -> Vec<u64> {

@@ -181,14 +181,13 @@ fn when_reading_on_ends_and_begins() {
 fn sectors_as_they_pass() {
     // while sector 5 is waited for, sector 2 passes
     last("Read any free blocks", &[], &[(0.0, read(5, 1)), (100.0, read(2, 1))], &[("0", 3010), ("1", 10)]);
-    // from the middle of a track on: a turn, by which sector 4 is read and six blocks are to be sent; or half
-    // a turn more
+    // from the middle of a track on: half a turn until sector 0 comes, and a turn, whatever the file says: so does
+    // DiskSim 4.0
     let large = [("Segment size (in blks)", "10")];
     let track = [(5.0, read(0, 10))];
-    last("Immediate buffer read", &large, &track, &[("0", 15_010), ("1", 10_060), ("2", 10_060)]);
-    // the first block comes a little late for sector 5
+    last("Immediate buffer read", &large, &track, &[("0", 15_010), ("1", 15_010), ("2", 15_010)]);
     let track = [(5.0, write(0, 10))];
-    last("Immediate buffer write", &large, &track, &[("0", 15_000), ("1", 11_000), ("2", 11_000)]);
+    last("Immediate buffer write", &large, &track, &[("0", 15_000), ("1", 15_000), ("2", 15_000)]);
 }
 
 #[test]

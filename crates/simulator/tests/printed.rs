@@ -29,6 +29,7 @@ fn printed() -> DataSheet {
         write_cache: false,
         interface: 40e6,
         never_leaves: false,
+        on_arrival: false,
         slots: 64,
         policy: QueuePolicy::ShortestPositioning,
     }

@@ -103,7 +103,8 @@ fn the_channel_is_taken_from_hits() {
 }
 
 /// A measured drive: its files, the block times of its bus where the drive does not tell them (as DiskSim's
-/// own validation has them), and DiskSim 4.0's demerit on the same trace, ms.
+/// own validation has them), and DiskSim 4.0's demerit on the same trace, ms: the larger of the one that it had
+/// when it was run and the one that its validation script expects.
 struct MeasuredDrive {
     trace: &'static str,
     drive: &'static str,
@@ -115,9 +116,7 @@ const MEASURED: [MeasuredDrive; 6] = [
     MeasuredDrive { trace: "atlas_III", drive: "atlas_III", bus: None, bar_ms: 0.378 },
     MeasuredDrive { trace: "barracuda", drive: "barracuda", bus: None, bar_ms: 0.348 },
     MeasuredDrive { trace: "cheetah9LP", drive: "cheetah9LP", bus: None, bar_ms: 0.108 },
-    // DiskSim's is 0.341; it reads no sooner with `Immediate buffer read = 1` than with 0, which is a
-    // mistake of its own (docs/drives.md)
-    MeasuredDrive { trace: "dec_rz26", drive: "dec_rz26", bus: Some((70_690, 70_690)), bar_ms: 0.421 },
+    MeasuredDrive { trace: "dec_rz26", drive: "dec_rz26", bus: Some((70_690, 70_690)), bar_ms: 0.341 },
     MeasuredDrive { trace: "hp_c2247a", drive: "hp_c2247a", bus: Some((170_100, 186_860)), bar_ms: 0.094 },
     MeasuredDrive { trace: "hp_c3323a", drive: "hp_c3323a_validate", bus: Some((145_500, 145_500)), bar_ms: 0.306 },
 ];

@@ -4,6 +4,7 @@ mod doubts;
 mod print;
 mod script;
 mod session;
+pub mod sorts;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use diskwright_results::document::{ProbeDocument, SCHEMA};
 use diskwright_results::facts::ProfileUpdate;
 use diskwright_results::result::RunResult;
 
-use super::{Failure, ceilings, output, output_file, when};
+use super::{Failure, ceilings, find, output, output_file, when};
 
 /// Arguments of `probe`.
 #[derive(Args)]
@@ -82,7 +83,7 @@ pub struct Arguments {
     /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Suite `stripes`: the members of the set, if the kernel does not show them
+    /// Suite `stripes`: the members of the set, if the kernel does not show them; suite `sort-places`: further places
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
@@ -143,6 +144,9 @@ impl Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(sort) = sorts::suite(&arguments.suite) {
+        return sorts::run(sort, arguments);
+    }
     arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
     worker::run(|stop| measure(arguments, stop))
 }
@@ -152,8 +156,10 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         if Path::new(&arguments.suite).is_file() {
             return script::run(arguments, stop);
         }
-        let known: Vec<_> = SUITES.iter().map(|s| s.id).collect();
-        let because = format!("there is no suite or script file `{}`; suites: {}", arguments.suite, known.join(", "));
+        let known: Vec<_> = SUITES.iter().map(|s| s.id).chain(sorts::SORT_SUITES.iter().map(|s| s.id)).collect();
+        let near = find::hint(&arguments.suite, known.iter().copied());
+        let typed = &arguments.suite;
+        let because = format!("there is no suite or script file `{typed}`{near}; suites: {}", known.join(", "));
         return Err(Failure::Usage(because));
     };
     let Some(path) = &arguments.target else {

@@ -223,6 +223,7 @@ impl TraceWorker {
                 "sampled": running.session.sampled(),
                 "requests": running.requests,
                 "lost_events": loss.total(),
+                "unread_processors": loss.unread,
                 "cost_share": cost.share(),
                 "budget": running.budget,
                 "remarks": running.session.remarks,
@@ -325,8 +326,9 @@ impl TraceColumns {
             self.latency.add(name, *operation, steps.iter().copied().enumerate());
         }
         let is_single = interval.singles.is_some();
-        let mut cells =
-            vec![interval.requests as f64, microseconds(interval.device_ns), microseconds(interval.before_ns)];
+        // a gap, where the kernel keeps histograms of the whole alone
+        let part = |ns| if interval.is_unsplit { f64::NAN } else { microseconds(ns) };
+        let mut cells = vec![interval.requests as f64, part(interval.device_ns), part(interval.before_ns)];
         cells.extend(interval.singles.iter().flat_map(single_cells));
         let before = self.devices.insert(name.to_owned(), (cells, is_single));
         before.is_none_or(|(_, was_single)| was_single != is_single)

@@ -319,8 +319,12 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     if loss.total() > 0 {
         let text = format!("{} events were lost: figures are of what was seen", loss.total());
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
-    } else {
+    } else if loss.unread == 0 {
         out.push_str("no event was lost\n");
+    }
+    if loss.unread > 0 {
+        let text = format!("what {} processors lost is not known: the kernel's count could not be read", loss.unread);
+        out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
     let beginnings = match (session.counts(), session.kernel_loss()) {
         (Some((read, pairs)), _) => {

@@ -4,6 +4,7 @@ mod sort;
 mod sort_screen;
 mod users;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -49,6 +50,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         WorkKind::Backup(arguments) => users::backup(arguments),
         WorkKind::Mail(arguments) => users::mail(arguments),
     }
+}
+
+/// The sweep of a sort by memory (one folder) or placement (several), for `probe`.
+pub fn sort_sweep(folders: &[PathBuf], bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
+    sort::suite(folders, bytes, buffered, seed, json)
 }
 
 /// A flag that Ctrl-C sets.

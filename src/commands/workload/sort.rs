@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use diskwright_base::units::parse_size;
 use diskwright_workload::files::same_place;
-use diskwright_workload::sort::plan::published_memory;
+use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -162,6 +162,41 @@ fn places(count: usize) -> String {
     if count == 1 { "1 place".into() } else { format!("{count} places") }
 }
 
+/// Memory of a sweep, as shares of what the rows need: down to where a merge needs several passes, and beyond the
+/// place where all fit and the one where SAS 1998's formula says so.
+const SWEEP: [f64; 8] = [1.0 / 128.0, 1.0 / 32.0, 1.0 / 8.0, 0.25, 0.5, 0.9, 1.05, 1.25];
+
+/// The sweep of memory (one folder) or of placement (several) that `probe` names as a suite.
+pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
+    let shape = RowShape { row: 100, key: 10 };
+    let rows = (data_bytes / shape.row as u64).max(1);
+    let needs = (rows * (shape.row + BESIDE_ROW) as u64).max(published_memory(rows, shape.row, &[shape.key]) / 2);
+    let part = |share: f64| ((needs as f64 * share) as u64).max(1 << 20).next_multiple_of(1 << 16);
+    let by_memory = folders.len() == 1;
+    let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
+    memory.dedup();
+    run(&SortArguments {
+        rows,
+        row_size: shape.row as u64,
+        key_size: shape.key as u64,
+        memory,
+        source: folders.first().filter(|_| by_memory).cloned(),
+        work: Vec::new(),
+        target: None,
+        places: if by_memory { Vec::new() } else { folders.to_vec() },
+        threads: None,
+        buffered,
+        direct: !buffered,
+        request: None,
+        merge_request: None,
+        no_sync: false,
+        seed,
+        keep: None,
+        svg: None,
+        json,
+    })
+}
+
 fn folder_of(file: &Path) -> PathBuf {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
@@ -267,14 +302,14 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
         }
         value
     };
-    let published = runs.first().map(|run| {
-        let RowShape { row, key } = run.options.shape;
-        published_memory(run.outcome.rows, row, &[key])
-    });
+    let published = runs.first().map(|run| sort_screen::published(&run.outcome));
+    let needed = runs.first().map(|run| sort_screen::needed(&run.outcome));
     json!({
         "schema": "diskwright.workload/1",
         "workload": "sort",
         "memory_in_place_bytes": published,
+        "memory_needed_bytes": needed,
+        "knee_bytes": sort_screen::knee(runs),
         "runs": runs.iter().map(run).collect::<Vec<_>>(),
     })
 }

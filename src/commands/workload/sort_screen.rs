@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use diskwright_base::units::display;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, binary};
 use diskwright_report::{Align, Ink, TextTable, plot};
-use diskwright_workload::sort::plan::published_memory;
+use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{SortOutcome, StageTime};
 
@@ -45,19 +45,50 @@ pub fn text(runs: &[PlacedSort]) -> String {
         }
     }
     out += "\nOrder, number and content of the rows were read back and are right.\n";
-    out + &formula(outcome)
+    out + &formula(outcome) + &knee_words(runs)
 }
 
 /// What SAS 1998's formula says of these rows.
 fn formula(outcome: &SortOutcome) -> String {
-    let (row, key) = (outcome.row_bytes as usize, outcome.key_bytes as usize);
-    let shape = RowShape { row, key };
-    let published = published_memory(outcome.rows, shape.row, &[shape.key]);
     format!(
         "To sort in memory, SAS 1998's formula asks for {}; this sort needs {}.\n",
-        bytes(published as f64),
-        bytes((outcome.rows * (outcome.row_bytes + 16)) as f64)
+        bytes(published(outcome) as f64),
+        bytes(needed(outcome) as f64)
     )
+}
+
+/// Memory by SAS 1998's formula, bytes.
+pub fn published(outcome: &SortOutcome) -> u64 {
+    let RowShape { row, key } = RowShape { row: outcome.row_bytes as usize, key: outcome.key_bytes as usize };
+    published_memory(outcome.rows, row, &[key])
+}
+
+/// Memory that this sort needs for its rows, bytes.
+pub fn needed(outcome: &SortOutcome) -> u64 {
+    outcome.rows * (outcome.row_bytes + BESIDE_ROW as u64)
+}
+
+/// More memory than at the knee saves at most this share of the time.
+const SAVES_LITTLE: f64 = 0.10;
+
+/// The least of the measured amounts of memory beyond which no larger one saves much; `None` of fewer than three.
+pub fn knee(runs: &[PlacedSort]) -> Option<u64> {
+    let mut points: Vec<(u64, f64)> = runs.iter().map(|run| (run.outcome.memory_bytes, run.outcome.wall_s)).collect();
+    points.sort_unstable_by_key(|point| point.0);
+    points.dedup_by_key(|point| point.0);
+    let saves_little =
+        |index: &usize| points[index + 1..].iter().all(|later| later.1 >= points[*index].1 * (1.0 - SAVES_LITTLE));
+    (points.len() >= 3).then(|| (0..points.len()).find(saves_little).map(|index| points[index].0))?
+}
+
+/// The knee in a sentence.
+fn knee_words(runs: &[PlacedSort]) -> String {
+    let Some(knee) = knee(runs) else { return String::new() };
+    let largest = runs.iter().map(|run| run.outcome.memory_bytes).max();
+    match largest == Some(knee) {
+        true => "No knee: the most memory that was measured was the best by more than 10 %.\n".into(),
+        false => format!("Knee at {}: more memory saved at most 10 % of the time.\n", bytes(knee as f64)),
+    }
 }
 
 fn one(outcome: &SortOutcome) -> String {
@@ -148,5 +179,86 @@ pub fn chart(runs: &[PlacedSort]) -> Curves {
     };
     let title = if by_memory { "Time of the sort by memory" } else { "Time of the sort by placement" };
     let y = Axis { words: "Time".into(), unit: "s".into(), scale: AxisScale::Linear };
-    Curves { title: title.into(), x, y, lines: vec![ChartCurve { name: String::new(), points }] }
+    let mut lines = vec![ChartCurve { name: String::new(), points }];
+    if by_memory && let Some(first) = runs.first() {
+        lines[0].name = "measured".into();
+        lines.extend(upright("SAS 1998's formula", published(&first.outcome) as f64, &lines[0].points));
+        lines.extend(upright("this sort's need", needed(&first.outcome) as f64, &lines[0].points));
+    }
+    Curves { title: title.into(), x, y, lines }
+}
+
+/// A line straight up at a place between the ends of a curve.
+fn upright(name: &str, x: f64, curve: &[CurvePoint]) -> Option<ChartCurve> {
+    let ends = curve.first().zip(curve.last())?;
+    let highest = curve.iter().map(|point| point.y).fold(0.0, f64::max);
+    let points = (0..=20).map(|step| CurvePoint { x, y: highest * f64::from(step) / 20.0, interval: None });
+    (ends.0.x <= x && x <= ends.1.x).then(|| ChartCurve { name: name.into(), points: points.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_workload::sort::SortOptions;
+
+    use super::*;
+
+    fn run(memory_bytes: u64, wall_s: f64) -> PlacedSort {
+        let folder = std::path::PathBuf::from("x");
+        let options = SortOptions {
+            rows: 1_000_000,
+            shape: RowShape { row: 100, key: 10 },
+            memory: memory_bytes,
+            threads: 1,
+            source: folder.clone(),
+            work: vec![folder.clone()],
+            target: folder,
+            direct: false,
+            request: 0,
+            merge_request: 0,
+            sync: true,
+            seed: 1,
+            keep: None,
+        };
+        let outcome = SortOutcome {
+            rows: options.rows,
+            row_bytes: 100,
+            key_bytes: 10,
+            memory_bytes,
+            threads: 1,
+            runs: 2,
+            fan_in: 2,
+            passes: 1,
+            request_bytes: 4096,
+            merge_request_bytes: 4096,
+            wall_s,
+            cpu_s: 1.0,
+            stages: Vec::new(),
+            verified: true,
+        };
+        PlacedSort { name: String::new(), options, outcome }
+    }
+
+    #[test]
+    fn the_knee_is_where_more_memory_saves_little() {
+        let sorts = |times: &[f64]| {
+            times.iter().enumerate().map(|(index, wall_s)| run(1 << (20 + index), *wall_s)).collect::<Vec<_>>()
+        };
+        assert_eq!(knee(&sorts(&[10.0, 5.0, 4.8, 4.6])), Some(2 << 20));
+        // a small memory may beat a medium one until all fits (SAS 1998)
+        assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
+        assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
+        assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
+    }
+
+    #[test]
+    fn the_chart_has_the_formula_beside_what_was_measured() {
+        // (16 + 100) x 1.1 x 1,000,000 = 127.6 MB, and 116 MB
+        let chart = chart(&[run(64 << 20, 3.0), run(100 << 20, 2.0), run(256 << 20, 1.0)]);
+        let lines: Vec<(&str, f64)> = chart.lines.iter().map(|line| (line.name.as_str(), line.points[0].x)).collect();
+        let expected =
+            [("measured", 67_108_864.0), ("SAS 1998's formula", 127_600_000.0), ("this sort's need", 116_000_000.0)];
+        assert_eq!(lines, expected);
+        let few = super::chart(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]);
+        assert_eq!(few.lines.len(), 1);
+    }
 }

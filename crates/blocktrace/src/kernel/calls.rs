@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 const MAP_CREATE: c_long = 0;
 const MAP_UPDATE: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
+const RAW_TRACEPOINT: c_long = 17;
 const ENABLE_STATS: c_long = 32;
 const OBJECT_INFO: c_long = 15;
 /// `BPF_MAP_TYPE_HASH` and `_ARRAY`.
@@ -19,6 +20,9 @@ pub(super) const ARRAY: u32 = 2;
 const MMAPABLE: u32 = 1 << 10;
 /// `BPF_PROG_TYPE_TRACEPOINT`.
 const TRACEPOINT_PROGRAM: u32 = 5;
+/// `BPF_PROG_TYPE_TRACING`, and `BPF_TRACE_RAW_TP`: a typed tracepoint (5.5 and later).
+const TYPED_PROGRAM: u32 = 26;
+const TYPED_TRACEPOINT: u32 = 23;
 /// `PERF_TYPE_TRACEPOINT`, and the ioctls of perf events: `_IO('$', 0)`, `_IOW('$', 8, __u32)`.
 const PERF_TRACEPOINT: u32 = 2;
 const PERF_ENABLE: libc::c_ulong = 0x2400;
@@ -50,6 +54,19 @@ struct ProgramLoad {
     kernel: u32,
     flags: u32,
     name: [u8; 16],
+    interface: u32,
+    attached: u32,
+    /// Of types of the program's own, which it has none of.
+    types: [u32; 9],
+    attached_type: u32,
+    padding: [u32; 2],
+}
+
+#[repr(C)]
+struct RawTracepoint {
+    name: u64,
+    program: u32,
+    padding: u32,
 }
 
 #[repr(C)]
@@ -126,20 +143,35 @@ pub(super) fn set_value(map: &OwnedFd, value: &[u64]) -> io::Result<()> {
     bpf(MAP_UPDATE, &mut attributes).map(drop)
 }
 
-/// Loads a program; what the verifier says of one that it refuses is in the error.
+/// Loads a program for a tracepoint's event; what the verifier says of one that it refuses is in the error.
 pub(super) fn load(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
+    load_as(TRACEPOINT_PROGRAM, 0, code, title)
+}
+
+/// Loads a program for the typed tracepoint of this type.
+pub(super) fn load_typed(code: &[[u8; 8]], title: &str, tracepoint: u32) -> io::Result<OwnedFd> {
+    load_as(TYPED_PROGRAM, tracepoint, code, title)
+}
+
+fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
     // without the log first: making it takes time
     let mut load = ProgramLoad {
-        kind: TRACEPOINT_PROGRAM,
+        kind,
         count: code.len() as u32,
         code: code.as_ptr() as u64,
-        licence: c"MIT".as_ptr() as u64,
+        // fields of the kernel's structures are only for programs that the GPL may hold too, as MIT allows
+        licence: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
         log: 0,
         kernel: 0,
         flags: 0,
         name: name(title),
+        interface: 0,
+        attached: if attached_type > 0 { TYPED_TRACEPOINT } else { 0 },
+        types: [0; 9],
+        attached_type,
+        padding: [0; 2],
     };
     let first = match bpf(PROGRAM_LOAD, &mut load) {
         Ok(descriptor) => return Ok(owned(descriptor)),
@@ -162,7 +194,7 @@ pub(super) fn load(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
 /// A program at a tracepoint; it runs until this goes.
 #[derive(Debug)]
 pub(super) struct AttachedProgram {
-    _event: File,
+    _event: OwnedFd,
     program: OwnedFd,
 }
 
@@ -193,8 +225,15 @@ pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedPr
     match set {
         Some(error) => Err(error),
         None if on < 0 => Err(io::Error::last_os_error()),
-        None => Ok(AttachedProgram { _event: event, program }),
+        None => Ok(AttachedProgram { _event: event.into(), program }),
     }
+}
+
+/// Has a program run at the typed tracepoint that it was loaded for.
+pub(super) fn attach_typed(program: OwnedFd) -> io::Result<AttachedProgram> {
+    let mut attributes = RawTracepoint { name: 0, program: program.as_raw_fd() as u32, padding: 0 };
+    let event = bpf(RAW_TRACEPOINT, &mut attributes).map(owned)?;
+    Ok(AttachedProgram { _event: event, program })
 }
 
 /// As long as this lives, the kernel counts how long programs run (5.8 and later).
@@ -204,9 +243,8 @@ pub(super) fn enable_statistics() -> io::Result<OwnedFd> {
 }
 
 impl AttachedProgram {
-    /// How long it ran, nanoseconds, and how often, while statistics were on.
-    pub(super) fn statistics(&self) -> io::Result<(u64, u64)> {
-        // `struct bpf_prog_info`: run_time_ns and run_cnt are the 24th and 25th of its words
+    /// How long and how often it ran while statistics were on, and how often it could not run at all.
+    pub(super) fn statistics(&self) -> io::Result<ProgramStatistics> {
         let mut info = [0u64; 28];
         let mut attributes = ObjectInfo {
             object: self.program.as_raw_fd() as u32,
@@ -214,13 +252,24 @@ impl AttachedProgram {
             info: info.as_mut_ptr() as u64,
         };
         bpf(OBJECT_INFO, &mut attributes)?;
-        Ok((info[RUN_TIME / 8], info[RUN_COUNT / 8]))
+        Ok(ProgramStatistics { run_ns: info[RUN_TIME / 8], runs: info[RUN_COUNT / 8], misses: info[RUN_MISSES / 8] })
     }
 }
 
 /// Bytes from the beginning of `struct bpf_prog_info`.
 const RUN_TIME: usize = 192;
 const RUN_COUNT: usize = 200;
+const RUN_MISSES: usize = 208;
+
+/// What the kernel says of a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProgramStatistics {
+    pub run_ns: u64,
+    pub runs: u64,
+    /// Events that came while another program ran on the same processor (counted since 5.12, of programs at events
+    /// since 6.7).
+    pub misses: u64,
+}
 
 /// The value of a shared array map as memory of this process.
 #[derive(Debug)]

@@ -4,22 +4,26 @@
 
 mod assembler;
 mod calls;
+mod counting;
 mod program;
+mod typed;
+mod types;
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::cost;
-use crate::devices::BlockDeviceNames;
+use crate::devices::{BlockDeviceNames, major_minor};
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEPS, edges};
 use crate::summary::CountedRequests;
 use assembler::Assembler;
 use calls::{AttachedProgram, SharedWords};
-use program::{
-    ENTRY_BYTES, KEY_BYTES, MOST_DEVICES, NO_ROOM, OPERATIONS, ProgramPlan, SUM_WORDS, SUMS, WITHOUT_BEGINNING,
-    steps_from, value_words,
-};
+use counting::{CountWords, MOST_DEVICES, NO_ROOM, OPERATIONS, WITHOUT_BEGINNING};
+use program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
+use typed::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
+use types::{KernelTypes, RequestFields};
 
 /// Requests that may be under way at once.
 const MOST_UNDER_WAY: u32 = 1 << 16;
@@ -50,36 +54,34 @@ pub struct KernelCountLoss {
     pub without_beginning: u64,
     /// Beginnings that found no room.
     pub no_room: u64,
+    /// Events that came while another program ran on the same processor.
+    pub missed: u64,
 }
 
 /// A program that counts.
 #[derive(Debug)]
 pub struct KernelCounter {
     table: OwnedFd,
-    counts: OwnedFd,
-    words: SharedWords,
+    /// Of requests' addresses, where the kernel tells its types.
+    issues: Option<OwnedFd>,
+    _counts: OwnedFd,
+    shared: SharedWords,
+    words: CountWords,
+    /// Where the kernel tells what requests look like: programs read them themselves.
+    fields: Option<RequestFields>,
     programs: Vec<AttachedProgram>,
     /// Devices by position.
     devices: Vec<u32>,
     /// Numbers that a device's requests and bios may bear.
     numbers: Vec<(u32, u32)>,
     before: Vec<u64>,
-    from_issue: bool,
+    is_reduced: bool,
+    /// Of programs that have gone.
+    missed: u64,
+    /// Why programs read events although the kernel tells its types.
+    pub refusal: Option<String>,
     /// Devices that found no position.
     pub left_out: usize,
-}
-
-/// What it costs to come to a program at a tracepoint and back, nanoseconds: that of [`cost::CALIBRATED`], whose
-/// number this is, with an empty program.
-pub(crate) fn entry_ns(tracepoint: u16) -> Result<f64, KernelCountError> {
-    let timed = || cost::time_renames().map_err(refused("a name of the thread"));
-    let bare = timed()?;
-    let mut empty = Assembler::default();
-    empty.exit();
-    let code = empty.finish().ok_or(KernelCountError::Layout("an empty program"))?;
-    let program = calls::load(&code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
-    let _attached = calls::attach(program, tracepoint).map_err(refused("a program at a tracepoint"))?;
-    Ok((timed()? - bare).max(0.0))
 }
 
 fn refused(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
@@ -106,26 +108,40 @@ impl KernelCounter {
             numbers.push((*disk, position as u32));
             numbers.extend(names.partitions(*disk).into_iter().map(|part| (part, position as u32)));
         }
-        let words = value_words(devices.len());
+        let mut words = CountWords::new(devices.len(), processors());
         let table = calls::map(calls::HASH, KEY_BYTES, ENTRY_BYTES, MOST_UNDER_WAY, false);
         let table = table.map_err(refused("a table in the kernel (bpf)"))?;
-        let counts = calls::map(calls::ARRAY, 4, (words * 8) as u32, 1, true).map_err(refused("a map (bpf)"))?;
-        let mut value = vec![0; words];
+        let counts =
+            calls::map(calls::ARRAY, 4, (words.words() * 8) as u32, 1, true).map_err(refused("a map (bpf)"))?;
+        words.counts = counts.as_raw_fd();
+        let mut value = vec![0; words.words()];
         (0..MOST_DEVICES).for_each(|position| value[position] = position as u64);
         calls::set_value(&counts, &value).map_err(refused("a map's value (bpf)"))?;
-        let shared = SharedWords::of(&counts, words).map_err(refused("a map as memory"))?;
-        let left_out = disks.len() - devices.len();
-        let (programs, before) = (Vec::new(), vec![0; words]);
-        let words = shared;
-        let from_issue = false;
-        let mut counter =
-            KernelCounter { table, counts, words, programs, devices, numbers, before, from_issue, left_out };
+        let shared = SharedWords::of(&counts, words.words()).map_err(refused("a map as memory"))?;
+        // without its counts of a disk the kernel keeps no times in requests
+        let fields = devices.iter().all(|disk| has_counts(*disk)).then(KernelTypes::read).flatten();
+        let mut counter = KernelCounter {
+            table,
+            issues: None,
+            _counts: counts,
+            shared,
+            words,
+            fields: fields.and_then(|types| types.request()),
+            programs: Vec::new(),
+            left_out: disks.len() - devices.len(),
+            devices,
+            numbers,
+            before: vec![0; words.words()],
+            is_reduced: false,
+            missed: 0,
+            refusal: None,
+        };
         counter.attach(events, names, mask)?;
         Ok(counter)
     }
 
-    /// Has only places counted whose sectors have zeros at `mask`, from now on; and latency counted from the issue
-    /// alone, without the program at the start, where that is wanted.
+    /// Has only places counted whose sectors have zeros at `mask`, from now on; and with a program fewer where that is
+    /// wanted: without the one at the issue where the kernel tells its types, else without the one at the start.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -134,15 +150,35 @@ impl KernelCounter {
         events: &EventTable,
         names: &mut BlockDeviceNames,
         mask: u64,
-        from_issue: bool,
+        is_reduced: bool,
     ) -> Result<(), KernelCountError> {
-        self.from_issue = from_issue;
+        self.is_reduced = is_reduced;
         self.attach(events, names, mask)
     }
 
-    /// Whether latency counts from the issue.
-    pub fn is_from_issue(&self) -> bool {
-        self.from_issue
+    /// Whether a program fewer runs.
+    pub fn is_reduced(&self) -> bool {
+        self.is_reduced
+    }
+
+    /// Whether programs read requests themselves, and not events.
+    pub fn is_typed(&self) -> bool {
+        self.fields.is_some()
+    }
+
+    /// What it costs to come to a program at a tracepoint and back, nanoseconds: that of [`cost::CALIBRATED`], whose
+    /// number this is, with an empty program.
+    pub(crate) fn entry_ns(&self, tracepoint: u16) -> Result<f64, KernelCountError> {
+        let timed = || cost::time_renames().map_err(refused("a name of the thread"));
+        let bare = timed()?;
+        let mut empty = Assembler::default();
+        empty.exit();
+        let code = empty.finish().ok_or(KernelCountError::Layout("an empty program"))?;
+        let _attached = match &self.fields {
+            Some(fields) => attach_typed(Some(code), fields.rename)?,
+            None => attach_to_event(&code, tracepoint)?,
+        };
+        Ok((timed()? - bare).max(0.0))
     }
 
     fn attach(&mut self, events: &EventTable, names: &mut BlockDeviceNames, mask: u64) -> Result<(), KernelCountError> {
@@ -152,31 +188,65 @@ impl KernelCounter {
         };
         let (by_requests, by_bios): (Vec<_>, Vec<_>) =
             self.numbers.iter().copied().partition(|(device, _)| of_requests(names, *device));
-        let has_start = events.layout(BlockEventKind::Start).is_some();
-        let start = if has_start { BlockEventKind::Start } else { BlockEventKind::GetRequest };
-        use BlockEventKind::{BioComplete, Complete, FrontMerge, Issue, Queue, RequestMerge};
-        // ends first, so that none comes to a beginning that is not taken out
-        let wanted = [Complete, Issue, FrontMerge, RequestMerge, start].map(|kind| (kind, &by_requests));
-        // merges come before the issue
-        let most = if self.from_issue { 2 } else { wanted.len() };
-        let wanted = wanted.into_iter().take(most).chain([BioComplete, Queue].map(|kind| (kind, &by_bios)));
-        let mut programs = Vec::new();
-        for (kind, devices) in wanted.filter(|(_, devices)| !devices.is_empty()) {
+        self.missed += self.misses();
+        let (mut programs, mut wanted) = (Vec::new(), Vec::new());
+        match self.typed_programs(&by_requests, mask) {
+            Ok(Some(typed)) => programs = typed,
+            Ok(None) => wanted.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests))),
+            Err(error) => {
+                (self.fields, self.refusal) = (None, Some(error.to_string()));
+                wanted.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests)));
+            }
+        }
+        wanted.extend([BlockEventKind::BioComplete, BlockEventKind::Queue].map(|kind| (kind, &by_bios)));
+        for (kind, devices) in wanted.into_iter().filter(|(_, devices)| !devices.is_empty()) {
             let Some(layout) = events.layout(kind) else { continue };
-            let plan = ProgramPlan {
-                layout,
-                devices,
-                positions: self.devices.len(),
-                mask,
-                table: self.table.as_raw_fd(),
-                counts: self.counts.as_raw_fd(),
-            };
+            let plan = ProgramPlan { layout, devices, mask, table: self.table.as_raw_fd(), words: self.words };
             let code = plan.assemble().ok_or(KernelCountError::Layout(kind.name()))?;
-            let program = calls::load(&code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
-            programs.push(calls::attach(program, layout.id).map_err(refused("a program at a tracepoint"))?);
+            programs.push(attach_to_event(&code, layout.id)?);
         }
         self.programs = programs;
         Ok(())
+    }
+
+    /// Events of requests that programs run at, ends first, so that none comes to a beginning that is not taken out.
+    fn request_events(&self, events: &EventTable) -> Vec<BlockEventKind> {
+        use BlockEventKind::{Complete, FrontMerge, GetRequest, Issue, RequestMerge, Start};
+        let start = if events.layout(Start).is_some() { Start } else { GetRequest };
+        // merges come before the issue
+        let most = if self.is_reduced { 2 } else { 5 };
+        [Complete, Issue, FrontMerge, RequestMerge, start].into_iter().take(most).collect()
+    }
+
+    /// Programs that read requests themselves; `None` where the kernel does not tell its types.
+    fn typed_programs(
+        &mut self,
+        devices: &[(u32, u32)],
+        mask: u64,
+    ) -> Result<Option<Vec<AttachedProgram>>, KernelCountError> {
+        let Some(fields) = &self.fields else { return Ok(None) };
+        if devices.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        // a new table: what an earlier one holds may be of requests that have ended
+        let issues = (!self.is_reduced)
+            .then(|| calls::map(calls::HASH, TYPED_KEY_BYTES, TYPED_ENTRY_BYTES, MOST_UNDER_WAY, false));
+        self.issues = issues.transpose().map_err(refused("a table in the kernel (bpf)"))?;
+        let table = self.issues.as_ref().map(AsRawFd::as_raw_fd);
+        // requests bear the number of their disk, never a partition's
+        let disks: Vec<_> =
+            devices.iter().copied().filter(|(number, position)| self.devices[*position as usize] == *number).collect();
+        let plan = TypedPlan { fields, devices: &disks, mask, table, words: self.words };
+        let mut programs = vec![attach_typed(plan.complete(), fields.complete)?];
+        if table.is_some() {
+            programs.push(attach_typed(plan.issue(), fields.issue)?);
+        }
+        Ok(Some(programs))
+    }
+
+    /// Events that the programs of now have missed.
+    fn misses(&self) -> u64 {
+        self.programs.iter().filter_map(|program| program.statistics().ok()).map(|s| s.misses).sum()
     }
 
     /// What was counted since the last reading, by device and operation.
@@ -195,51 +265,80 @@ impl KernelCounter {
     }
 
     fn read_one(&mut self, pair: usize) -> CountedRequests {
-        let sums = SUMS + pair * SUM_WORDS;
-        if self.words.get(sums) == self.before[sums] {
+        let mut all = CountedRequests::default();
+        let (mut latency, mut device) = ([0; STEPS], [0; STEPS]);
+        for region in 0..self.words.regions {
+            let (sums, steps) = self.words.of(region, pair);
             // every request adds to the sum of latencies
-            return CountedRequests::default();
+            if self.shared.get(sums) == self.before[sums] || self.read_steps(steps, &mut latency) == 0 {
+                continue;
+            }
+            self.read_steps(steps + STEPS, &mut device);
+            all.latency_ns += self.increase(sums);
+            all.device_ns += self.increase(sums + 1);
+            all.longest_ns = all.longest_ns.max(self.shared.get(sums + 2));
+            all.longest_device_ns = all.longest_device_ns.max(self.shared.get(sums + 3));
+            all.bytes += self.increase(sums + 4);
+            all.errors += self.increase(sums + 5);
         }
-        let steps = steps_from(self.devices.len()) + pair * 2 * STEPS;
-        let latency = self.read_steps(steps);
-        if latency.is_empty() {
-            return CountedRequests::default();
-        }
-        let device = self.read_steps(steps + STEPS);
+        let counted = |steps: [u64; STEPS]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+        (all.latency, all.device) = (counted(latency), counted(device));
         // the longest may have been overwritten by one of the same instant; its step was not
         let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| edges(*step).0);
-        CountedRequests {
-            longest_ns: self.words.get(sums + 2).max(top(&latency)),
-            longest_device_ns: self.words.get(sums + 3).max(top(&device)),
-            latency,
-            device,
-            latency_ns: self.increase(sums),
-            device_ns: self.increase(sums + 1),
-            bytes: self.increase(sums + 4),
-            errors: self.increase(sums + 5),
-        }
+        all.longest_ns = all.longest_ns.max(top(&all.latency));
+        all.longest_device_ns = all.longest_device_ns.max(top(&all.device));
+        all
     }
 
-    fn read_steps(&mut self, from: usize) -> Vec<(usize, u64)> {
-        let mut steps = Vec::new();
-        for step in 0..STEPS {
-            let count = self.increase(from + step);
-            if count > 0 {
-                steps.push((step, count));
-            }
+    /// Adds what came in these steps; how many requests that is.
+    fn read_steps(&mut self, from: usize, into: &mut [u64; STEPS]) -> u64 {
+        let mut sum = 0;
+        for (step, count) in into.iter_mut().enumerate() {
+            let more = self.increase(from + step);
+            (*count, sum) = (*count + more, sum + more);
         }
-        steps
+        sum
     }
 
     fn increase(&mut self, word: usize) -> u64 {
-        let now = self.words.get(word);
+        let now = self.shared.get(word);
         now.wrapping_sub(std::mem::replace(&mut self.before[word], now))
     }
 
     /// What could not be counted since the start.
     pub fn loss(&self) -> KernelCountLoss {
-        KernelCountLoss { without_beginning: self.words.get(WITHOUT_BEGINNING), no_room: self.words.get(NO_ROOM) }
+        KernelCountLoss {
+            without_beginning: self.shared.get(WITHOUT_BEGINNING),
+            no_room: self.shared.get(NO_ROOM),
+            missed: self.missed + self.misses(),
+        }
     }
+}
+
+fn attach_to_event(code: &[[u8; 8]], tracepoint: u16) -> Result<AttachedProgram, KernelCountError> {
+    let program = calls::load(code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
+    calls::attach(program, tracepoint).map_err(refused("a program at a tracepoint"))
+}
+
+fn attach_typed(code: Option<Vec<[u8; 8]>>, tracepoint: u32) -> Result<AttachedProgram, KernelCountError> {
+    let code = code.ok_or(KernelCountError::Layout("a request of this kernel"))?;
+    let program =
+        calls::load_typed(&code, "diskwright", tracepoint).map_err(refused("a program in the kernel (bpf)"))?;
+    calls::attach_typed(program).map_err(refused("a program at a typed tracepoint"))
+}
+
+/// One more than the highest number of a processor that there may be (`0-1`, `0,2-5`).
+fn processors() -> usize {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    // where that is not known, processors share what they write to
+    text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok()).map_or(usize::MAX >> 1, |n| n + 1)
+}
+
+/// Whether the kernel keeps counts of a disk's requests, as by default.
+fn has_counts(disk: u32) -> bool {
+    let (major, minor) = major_minor(disk);
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/iostats"));
+    text.is_ok_and(|text| text.trim() != "0")
 }
 
 /// The kernel's own measurement of programs: while this lives, it counts how long they run.
@@ -257,6 +356,6 @@ impl ProgramTimer {
     /// Time that the programs ran since the start, nanoseconds, and how often.
     pub fn read(&self, counter: &KernelCounter) -> (u64, u64) {
         let each = counter.programs.iter().filter_map(|program| program.statistics().ok());
-        each.fold((0, 0), |(time, count), (more, times)| (time + more, count + times))
+        each.fold((0, 0), |(time, count), one| (time + one.run_ns, count + one.runs))
     }
 }

@@ -58,36 +58,36 @@ pub(super) fn compare(
     let width = width(first, response).max(width(second, response));
     let tables = [table(first, response, width), table(second, response, width)];
     // what one of the windows lacks holds nothing equal
-    let has = |at: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[at].is_finite()));
-    let held: Vec<usize> = (0..drivers.len()).filter(|&at| has(at)).collect();
+    let has = |index: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[index].is_finite()));
+    let held: Vec<usize> = (0..drivers.len()).filter(|&index| has(index)).collect();
     if !held.contains(&0) {
         return Err("the logs do not show how many requests the disks received".into());
     }
     let kept = tables.map(|t| t.into_iter().filter_map(|row| cut(row, &held)).collect::<Vec<SeriesPoint>>());
-    let what = |at: &usize| Driver { tolerance: LEAST_CHANGE, pushes: *at == 0 };
+    let what = |index: &usize| Driver { tolerance: LEAST_CHANGE, pushes: *index == 0 };
     let what: Vec<Driver> = held.iter().map(what).collect();
     match adjusted::compare(&kept[0], &kept[1], &what) {
         Ok(AdjustedContrast { contrast, range, share }) => {
-            let held = held.into_iter().map(|at| drivers[at]).collect();
+            let held = held.into_iter().map(|index| drivers[index]).collect();
             Ok(EqualLoadResult { contrast, range: (range[0].0.exp(), range[0].1.exp()), share, held })
         }
         Err(AdjustmentError::TooShort) => Err("the windows are too short".into()),
-        Err(AdjustmentError::Driver(at)) => Err(apart(&kept, at, drivers[held[at]])),
+        Err(AdjustmentError::Driver(index)) => Err(apart(&kept, index, drivers[held[index]])),
     }
 }
 
 /// Which loads the two windows have, where they have none in common.
-fn apart(kept: &[Vec<SeriesPoint>; 2], at: usize, driver: &str) -> String {
+fn apart(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
     let (name, unit, of): (_, _, fn(f64) -> f64) = match driver {
         REQUESTS => ("numbers of requests", "per_s", f64::exp),
         SIZE => ("sizes of requests", "bytes", f64::exp),
         _ => ("shares of reads", "fraction", |v| v),
     };
     let ends = |list: &[SeriesPoint]| {
-        let mut values: Vec<f64> = list.iter().map(|m| m.drivers[at]).collect();
+        let mut values: Vec<f64> = list.iter().map(|m| m.drivers[index]).collect();
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| display(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
-        let (low, high) = (at(0.05), at(0.95));
+        let quantile = |share: f64| display(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
+        let (low, high) = (quantile(0.05), quantile(0.95));
         if low == high { low } else { format!("{low} to {high}") }
     };
     format!("the windows have too few {name} in common ({} before, {} after)", ends(&kept[0]), ends(&kept[1]))
@@ -107,14 +107,14 @@ fn width(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
 fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
     let mut list: Vec<(i64, BlockMean)> = Vec::new();
     for (time_ns, p) in points {
-        let at = time_ns.div_euclid(width);
+        let bucket = time_ns.div_euclid(width);
         match list.last_mut() {
-            Some((last, sum)) if *last == at => {
+            Some((last, sum)) if *last == bucket => {
                 let weight = sum.weight + p.weight;
                 let mean = |a: f64, b: f64| (a * sum.weight + b * p.weight) / weight;
                 *sum = BlockMean { at_s: mean(sum.at_s, p.at_s), value: mean(sum.value, p.value), weight };
             }
-            _ => list.push((at, p)),
+            _ => list.push((bucket, p)),
         }
     }
     list
@@ -129,15 +129,20 @@ fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<Ser
         merged(points, width)
     };
     let by_time = |points: Vec<(i64, BlockMean)>| -> HashMap<i64, f64> {
-        points.into_iter().map(|(at, p)| (at, p.value)).collect()
+        points.into_iter().map(|(bucket, p)| (bucket, p.value)).collect()
     };
     let (rates, sizes) = (by_time(points(REQUESTS, instance)), by_time(points(SIZE, instance)));
     let shares = by_time(merged(load::shares(watch), width));
-    let positive = |of: &HashMap<i64, f64>, at: i64| of.get(&at).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
-    let moment = |(at, p): (i64, BlockMean)| SeriesPoint {
+    let positive =
+        |of: &HashMap<i64, f64>, bucket: i64| of.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
+    let moment = |(bucket, p): (i64, BlockMean)| SeriesPoint {
         at_s: p.at_s,
         value: p.value.ln(),
-        drivers: vec![positive(&rates, at), positive(&sizes, at), shares.get(&at).copied().unwrap_or(f64::NAN)],
+        drivers: vec![
+            positive(&rates, bucket),
+            positive(&sizes, bucket),
+            shares.get(&bucket).copied().unwrap_or(f64::NAN),
+        ],
         weight: p.weight,
     };
     points(RESPONSE, &response.instance).into_iter().filter(|(_, p)| p.value > 0.0).map(moment).collect()
@@ -145,7 +150,7 @@ fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<Ser
 
 /// A moment with those drivers alone that are held; `None` where one is not known.
 fn cut(mut moment: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
-    moment.drivers = held.iter().map(|&at| moment.drivers[at]).collect();
+    moment.drivers = held.iter().map(|&index| moment.drivers[index]).collect();
     let known = moment.value.is_finite() && moment.drivers.iter().all(|d| d.is_finite());
     known.then_some(moment)
 }

@@ -86,7 +86,7 @@ pub(super) struct AnswerRows {
 /// The row of a counter that stands for the machine.
 fn whole(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
     let of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
-    let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(at, _)| at);
+    let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(index, _)| index);
     let only = || all.next().filter(|_| all.next().is_none());
     of(WHOLE).or_else(|| of("")).or_else(|| of("_total")).or_else(only)
 }
@@ -118,8 +118,9 @@ impl AnswerRows {
 /// The counters by which a verdict blames what it blames.
 fn goals(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
     let row = |f: &Finding| {
-        let at = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
-        let own = at.or_else(|| whole(rows, &f.counter)).map(|at| (at, matches!(f.compare, "above" | "at_least")));
+        let index = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
+        let own =
+            index.or_else(|| whole(rows, &f.counter)).map(|index| (index, matches!(f.compare, "above" | "at_least")));
         own.or_else(|| waits(rows, f))
     };
     let blames = |f: &&Finding| f.bottleneck == verdict.bottleneck && f.bottleneck.blames();
@@ -137,7 +138,7 @@ fn goals(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
 fn waits(rows: &[ComparisonRow], finding: &Finding) -> Option<(usize, bool)> {
     let told = finding.evidence.iter().map(|e| e.counter.as_str());
     let mut waits = told.filter(|c| c.starts_with("paging.") || c.starts_with("pressure."));
-    waits.find_map(|counter| whole(rows, counter)).map(|at| (at, true))
+    waits.find_map(|counter| whole(rows, counter)).map(|index| (index, true))
 }
 
 /// The quantities that the answer stands on, judged.
@@ -232,10 +233,10 @@ pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: 
 pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
     let instance = instance(watch);
     let points = |counter: &str| watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();
-    let reads: HashMap<i64, f64> = points(READS).into_iter().map(|(at, p)| (at, p.value)).collect();
-    let share = |(at, p): (i64, BlockMean)| {
-        let share = (reads.get(&at)? / p.value).clamp(0.0, 1.0);
-        (p.value > 0.0).then_some((at, BlockMean { at_s: p.at_s, value: share, weight: p.value * p.weight }))
+    let reads: HashMap<i64, f64> = points(READS).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
+    let share = |(bucket, p): (i64, BlockMean)| {
+        let share = (reads.get(&bucket)? / p.value).clamp(0.0, 1.0);
+        (p.value > 0.0).then_some((bucket, BlockMean { at_s: p.at_s, value: share, weight: p.value * p.weight }))
     };
     points(REQUESTS).into_iter().filter_map(share).collect()
 }

@@ -57,8 +57,8 @@ pub(crate) fn subjects(seen: &Observation, pack: usize) -> Vec<Subject<'_>> {
     let mut by_track: BTreeMap<usize, (Option<&str>, Vec<TrendCondition<'_>>)> = BTreeMap::new();
     for stream in seen.states.streams.iter().filter(|s| s.pack == pack) {
         let rule = seen.rule_of(stream);
-        for (at, condition) in rule.conditions().enumerate() {
-            let state = &stream.conditions[at];
+        for (index, condition) in rule.conditions().enumerate() {
+            let state = &stream.conditions[index];
             // an amount in a tick is of the tick's length, which may change
             let of_ticks = condition.over == ConditionSpan::Tick && !condition.is_of_window() && !state.adds_up;
             let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(seen, condition, state)) else {
@@ -69,7 +69,7 @@ pub(crate) fn subjects(seen: &Observation, pack: usize) -> Vec<Subject<'_>> {
             if own {
                 *instance = Some(&stream.instance);
             }
-            let leads = at == 0 || rule.all.is_empty();
+            let leads = index == 0 || rule.all.is_empty();
             if !judged.iter().any(|j| j.rule.id == rule.id && j.condition == condition) {
                 judged.push(TrendCondition { rule, condition, limit, leads });
             }

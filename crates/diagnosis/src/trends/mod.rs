@@ -65,7 +65,7 @@ pub(crate) fn trends(seen: &Observation, pack: usize) -> (Vec<Trend>, usize) {
 
 /// One trend; `adjusted` begins with the chances of its line, step and rhythms.
 fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
-    let significance = |at: usize| if adjusted[at].is_nan() { 1.0 } else { adjusted[at] };
+    let significance = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
     let (of_line, of_step) = (significance(0), significance(1));
     let shape = match analysis.best() {
         _ if of_line.min(of_step) >= ERROR => TrendShape::Flat,
@@ -119,8 +119,8 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
 
 fn step_seen(analysis: &Analysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
-    let at = rfc3339(analysis.time_ns(step.at_s)?);
-    Some(TrendStep { at, before: step.before, after: step.after, significance })
+    let time = rfc3339(analysis.time_ns(step.at_s)?);
+    Some(TrendStep { at: time, before: step.before, after: step.after, significance })
 }
 
 /// The significant rhythms, those that explain most first.
@@ -158,7 +158,7 @@ fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis)
         return;
     }
     let crossing = line.crossing(judged.limit, end_s);
-    let moment = |at_s: Option<f64>| at_s.and_then(|at| analysis.time_ns(at)).map(rfc3339);
+    let moment = |at_s: Option<f64>| at_s.and_then(|second| analysis.time_ns(second)).map(rfc3339);
     trend.crosses_earliest = moment(crossing.earliest_s);
     if trend.shape == TrendShape::Line {
         trend.crosses = moment(crossing.at_s);
@@ -179,7 +179,7 @@ fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> b
         TrendShape::Line => {
             let soon = analysis.end_s() + HORIZON * analysis.span_s();
             let line_at = analysis.line.as_ref().map(|l| l.crossing(judged.limit, analysis.end_s()));
-            let crosses = line_at.and_then(|c| c.at_s).is_some_and(|at| at <= soon);
+            let crosses = line_at.and_then(|c| c.at_s).is_some_and(|second| second <= soon);
             let change = trend.slope_per_day / DAY_S * analysis.span_s();
             (trend.crosses.is_some() && crosses) || large(change, analysis.mean)
         }

@@ -67,11 +67,11 @@ impl Timeline {
     fn reach(&mut self, time_ns: i64) -> i64 {
         let narrow = time_ns.div_euclid(FIRST_NS);
         loop {
-            let at = narrow >> self.doublings;
-            let (low, high) = self.range.map_or((at, at), |(low, high)| (low.min(at), high.max(at)));
+            let bucket = narrow >> self.doublings;
+            let (low, high) = self.range.map_or((bucket, bucket), |(low, high)| (low.min(bucket), high.max(bucket)));
             if high - low < self.most {
                 self.range = Some((low, high));
-                return at;
+                return bucket;
             }
             self.doublings += 1;
             self.range = self.range.map(|(low, high)| (low >> 1, high >> 1));
@@ -82,13 +82,13 @@ impl Timeline {
     /// middle lies.
     pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<ClockBucketTicks>) {
         stretches.clear();
-        for (at, tick) in frame.ticks()[range].iter().enumerate() {
+        for (index, tick) in frame.ticks()[range].iter().enumerate() {
             let start = tick.start_ns();
             let bucket = self.reach(start + (tick.time_ns.saturating_sub(start)) / 2);
             let doublings = self.doublings;
             match stretches.last_mut() {
-                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
-                _ => stretches.push(ClockBucketTicks { start: at, end: at + 1, bucket, doublings }),
+                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = index + 1,
+                _ => stretches.push(ClockBucketTicks { start: index, end: index + 1, bucket, doublings }),
             }
         }
     }
@@ -104,7 +104,7 @@ pub(crate) struct Buckets {
     cells: Vec<(f64, f64)>,
     current: LaneSums,
     /// Bucket of the current sums.
-    at: Option<i64>,
+    bucket: Option<i64>,
 }
 
 /// What a bucket holds.
@@ -120,10 +120,10 @@ impl Buckets {
     /// Adds a chunk's columns; `number` is that of the chunk's first tick.
     pub fn add(&mut self, number: usize, stretches: &[ClockBucketTicks], values: &[f64], weights: &[f64]) {
         for stretch in stretches {
-            if self.at != Some(stretch.bucket) || self.doublings != stretch.doublings {
+            if self.bucket != Some(stretch.bucket) || self.doublings != stretch.doublings {
                 self.settle();
                 self.widen(stretch.doublings);
-                self.at = Some(stretch.bucket);
+                self.bucket = Some(stretch.bucket);
             }
             let range = stretch.start..stretch.end;
             self.current.add(number + stretch.start, &values[range.clone()], &weights[range]);
@@ -133,7 +133,7 @@ impl Buckets {
     /// Puts the current sums to their bucket.
     fn settle(&mut self) {
         let sums = std::mem::take(&mut self.current);
-        let Some(bucket) = self.at.take().filter(|_| sums.weight() > 0.0) else { return };
+        let Some(bucket) = self.bucket.take().filter(|_| sums.weight() > 0.0) else { return };
         if self.cells.is_empty() {
             self.first = bucket;
         }
@@ -170,8 +170,8 @@ impl Buckets {
         let width = FIRST_NS << all.doublings;
         let filled = all.cells.iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
         filled
-            .map(|(at, (product, weight))| BucketPoint {
-                time_ns: (all.first + at as i64).saturating_mul(width).saturating_add(width / 2),
+            .map(|(index, (product, weight))| BucketPoint {
+                time_ns: (all.first + index as i64).saturating_mul(width).saturating_add(width / 2),
                 value: product / weight,
                 weight: *weight,
             })

@@ -80,8 +80,8 @@ impl Noise {
             }
             Shape::Rhythm(period) => {
                 let phase = self.even() * std::f64::consts::TAU;
-                let at = |i: usize| 1.0 + 0.5 * (std::f64::consts::TAU * i as f64 / period + phase).sin();
-                (0..count).map(at).collect()
+                let wave = |i: usize| 1.0 + 0.5 * (std::f64::consts::TAU * i as f64 / period + phase).sin();
+                (0..count).map(wave).collect()
             }
             Shape::Drift(memory) => {
                 let walk = self.remembering((-1.0 / memory).exp(), count);
@@ -120,15 +120,15 @@ fn recorded(window: &Window, random: &mut Noise) -> Frame {
     let level = |noise: f64| (window.noise * noise - 0.5 * window.noise * window.noise).exp();
     let [asked, served, net, cpu, free] = [0; 5].map(|_| random.remembering(window.memory, count));
     let shape = random.shaped(window.shape, count);
-    for at in 0..count {
-        let rate = (window.rate * shape[at] * level(asked[at])).min(0.9 * FULL);
+    for tick in 0..count {
+        let rate = (window.rate * shape[tick] * level(asked[tick])).min(0.9 * FULL);
         let reads = (rate * window.read_share).round();
         let writes = (rate * (1.0 - window.read_share)).round();
-        let each = window.service * level(served[at]) / (1.0 - rate / FULL);
+        let each = window.service * level(served[tick]) / (1.0 - rate / FULL);
         let (read_s, write_s) = (reads * each, writes * 2.0 * each);
         let busy = (rate / FULL).min(1.0);
-        let (user, system) = ((0.2 * level(cpu[at])).min(0.7), (0.001 * rate).min(0.2));
-        let bytes = 1e5 * level(net[at]) * shape[at];
+        let (user, system) = ((0.2 * level(cpu[tick])).min(0.7), (0.001 * rate).min(0.2));
+        let bytes = 1e5 * level(net[tick]) * shape[tick];
         let row = [
             reads,
             writes,
@@ -139,16 +139,16 @@ fn recorded(window: &Window, random: &mut Noise) -> Frame {
             read_s + write_s,
             busy,
             16_777_216e3,
-            16_777_216e3 * (0.5 + 0.01 * free[at]).clamp(0.3, 0.7),
+            16_777_216e3 * (0.5 + 0.01 * free[tick]).clamp(0.3, 0.7),
             user,
             system,
             1.0 - user - system,
             bytes,
             0.3 * bytes,
             (0.2 * (read_s + write_s)).min(0.9),
-            0.02 * level(cpu[at]).min(10.0),
+            0.02 * level(cpu[tick]).min(10.0),
         ];
-        let time_ns = START + (at as i64 + 1) * SECOND as i64;
+        let time_ns = START + (tick as i64 + 1) * SECOND as i64;
         frame.push(Tick { time_ns, elapsed_ns: SECOND }, &row);
     }
     frame

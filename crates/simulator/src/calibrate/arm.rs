@@ -83,6 +83,7 @@ pub(super) fn sheet(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Op
         write_cache: cached > 0,
         interface,
         never_leaves: false,
+        on_arrival: false,
         slots: queue,
         policy: ORDERS[order as usize % ORDERS.len()],
     })

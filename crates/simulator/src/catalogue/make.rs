@@ -207,6 +207,7 @@ fn mechanical(name: &str, capacity: u64, m: raw::RawMechanical) -> Result<DataSh
         write_cache: m.write_cache,
         interface: positive("interface_mb_s", m.interface_mb_s)? * 1e6,
         never_leaves: m.never_leaves,
+        on_arrival: m.on_arrival,
         slots: within("queue", m.queue, 1, 1 << 20)?,
         policy,
     })

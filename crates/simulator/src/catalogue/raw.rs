@@ -67,6 +67,8 @@ pub(super) struct RawMechanical {
     pub interface_mb_s: f64,
     #[serde(default)]
     pub never_leaves: bool,
+    #[serde(default)]
+    pub on_arrival: bool,
     pub queue: u32,
     pub policy: String,
 }

@@ -95,6 +95,8 @@ pub struct DataSheet {
     pub interface: f64,
     /// Keeps the channel from command to end (IDE, early SCSI).
     pub never_leaves: bool,
+    /// Reads and writes a track from wherever the head lands.
+    pub on_arrival: bool,
     /// Requests that it holds at a time.
     pub slots: u32,
     /// Which of them is next.
@@ -267,7 +269,7 @@ impl DataSheet {
     fn cache_spec(&self) -> DriveCacheSpec {
         let blocks = self.cache / BLOCK_BYTES;
         if blocks == 0 || self.segments == 0 {
-            return DriveCacheSpec { reports_early: false, ..DriveCacheSpec::none() };
+            return DriveCacheSpec { reports_early: false, ..self.on_arrival_alone() };
         }
         let segment_blocks = (blocks / u64::from(self.segments)).clamp(1, 1 << 30) as u32;
         let most_ahead = if self.read_ahead { segment_blocks.min(MOST_AHEAD) } else { 0 };
@@ -289,8 +291,13 @@ impl DataSheet {
             almost_hits: true,
             stops_in_sector: true,
             reports_early: self.write_cache,
-            ..DriveCacheSpec::none()
+            ..self.on_arrival_alone()
         }
+    }
+
+    fn on_arrival_alone(&self) -> DriveCacheSpec {
+        let on_arrival = self.on_arrival;
+        DriveCacheSpec { read_on_arrival: on_arrival, write_on_arrival: on_arrival, ..DriveCacheSpec::none() }
     }
 }
 

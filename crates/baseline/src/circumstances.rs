@@ -1,0 +1,215 @@
+//! What a machine suffered while it was measured: time that a hypervisor gave to others, other programs, limits,
+//! frequency, heat.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::compute::{CHAIN_CYCLES, dependent_chain};
+use crate::machine::cgroup;
+
+/// The kernel counts processor time in hundredths of a second for programs (USER_HZ), whatever it uses itself.
+const TICKS_PER_S: f64 = 100.0;
+
+/// A lowest and a highest value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenRange {
+    /// Lowest.
+    pub low: f64,
+    /// Highest.
+    pub high: f64,
+}
+
+impl SeenRange {
+    fn with(range: Option<SeenRange>, value: f64) -> SeenRange {
+        let range = range.unwrap_or(SeenRange { low: value, high: value });
+        SeenRange { low: range.low.min(value), high: range.high.max(value) }
+    }
+}
+
+/// What is kept of it. `null` is what this machine does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BaselineCircumstances {
+    /// Share of all processors' time that the hypervisor gave to others, 0 to 1.
+    pub steal_share: Option<f64>,
+    /// Share of all processors' time that other programs and the kernel's interrupts took, 0 to 1.
+    pub others_share: Option<f64>,
+    /// Time in which a limit of the cgroup kept this program from running, s.
+    pub throttled_s: Option<f64>,
+    /// Frequency of the first processor by the kernel, Hz.
+    pub frequency_hz: Option<SeenRange>,
+    /// Clock by a chain of dependent instructions, Hz: about the clock on most processors, and comparable with itself.
+    pub clock_hz: Option<SeenRange>,
+    /// How often a processor was slowed down for its heat.
+    pub thermal_throttles: Option<u64>,
+    /// The hottest sensor, degrees Celsius.
+    pub temperature_c: Option<SeenRange>,
+}
+
+/// Totals at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct MachineTotals {
+    /// All processors' time but steal, and steal, s.
+    busy_s: f64,
+    idle_s: f64,
+    steal_s: f64,
+    own_s: f64,
+    throttled_s: Option<f64>,
+    thermal_throttles: Option<u64>,
+}
+
+/// Watches while something is measured.
+pub struct CircumstanceWatch<'a> {
+    root: &'a Path,
+    start: MachineTotals,
+    seen: BaselineCircumstances,
+}
+
+fn number(path: &Path) -> Option<f64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Files of folders whose names begin so: `cpu0`, `thermal_zone1`.
+fn each(folder: &Path, begins: &str, file: &str) -> Vec<f64> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_one = |name: &str| {
+        name.strip_prefix(begins).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
+    named.filter_map(|entry| number(&entry.path().join(file))).collect()
+}
+
+/// Busy, idle and stolen seconds of all processors in `/proc/stat`.
+fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let values: Vec<f64> = line.split_whitespace().map_while(|value| value.parse().ok()).collect();
+    let of = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
+    // user and nice hold the time of guests, which follows steal
+    (values.len() >= 4).then(|| (of(0) + of(1) + of(2) + of(5) + of(6), of(3) + of(4), of(7)))
+}
+
+fn own_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)).as_secs_f64()
+}
+
+fn totals(root: &Path) -> MachineTotals {
+    let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+    let (busy_s, idle_s, steal_s) = processor_times(&stat).unwrap_or_default();
+    let throttled = || {
+        let text = fs::read_to_string(root.join(cgroup(root)?).join("cpu.stat")).ok()?;
+        let value = text.lines().find_map(|line| line.strip_prefix("throttled_usec "))?;
+        value.trim().parse::<f64>().ok().map(|microseconds| microseconds / 1e6)
+    };
+    let throttles = each(&root.join("sys/devices/system/cpu"), "cpu", "thermal_throttle/core_throttle_count");
+    let thermal_throttles = (!throttles.is_empty()).then(|| throttles.iter().sum::<f64>() as u64);
+    MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled(), thermal_throttles }
+}
+
+/// The rate of a chain of dependent instructions, as a clock: the best of some short runs, so that an interruption
+/// counts nothing.
+#[must_use]
+pub fn clock_hz() -> f64 {
+    const STEPS: u64 = 300_000;
+    let run = |_| {
+        let start = Instant::now();
+        dependent_chain(STEPS);
+        STEPS as f64 * CHAIN_CYCLES / start.elapsed().as_secs_f64().max(1e-9)
+    };
+    (0..5).map(run).fold(0.0, f64::max)
+}
+
+/// The hottest sensor, degrees Celsius.
+#[must_use]
+pub fn temperature(root: &Path) -> Option<f64> {
+    let zones = each(&root.join("sys/class/thermal"), "thermal_zone", "temp");
+    let sensors = each(&root.join("sys/class/hwmon"), "hwmon", "temp1_input");
+    // sensors that are not connected read as 0 or less
+    zones.into_iter().chain(sensors).map(|milli| milli / 1000.0).filter(|t| *t > 0.0).reduce(f64::max)
+}
+
+impl<'a> CircumstanceWatch<'a> {
+    /// Begins to watch a machine below a folder, `/` for this one.
+    #[must_use]
+    pub fn start(root: &'a Path) -> CircumstanceWatch<'a> {
+        let mut watch = CircumstanceWatch { root, start: totals(root), seen: BaselineCircumstances::default() };
+        watch.look();
+        watch
+    }
+
+    /// Looks at what changes: clock, frequency, heat. Takes some milliseconds; while nothing is measured.
+    pub fn look(&mut self) {
+        let seen = &mut self.seen;
+        seen.clock_hz = Some(SeenRange::with(seen.clock_hz, clock_hz()));
+        let path = self.root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
+        if let Some(kilohertz) = number(&path) {
+            seen.frequency_hz = Some(SeenRange::with(seen.frequency_hz, kilohertz * 1e3));
+        }
+        if let Some(degrees) = temperature(self.root) {
+            seen.temperature_c = Some(SeenRange::with(seen.temperature_c, degrees));
+        }
+    }
+
+    /// What was suffered since the start.
+    #[must_use]
+    pub fn finish(mut self) -> BaselineCircumstances {
+        self.look();
+        let (start, end) = (self.start, totals(self.root));
+        let spent = |of: fn(&MachineTotals) -> f64| (of(&end) - of(&start)).max(0.0);
+        let (busy, idle, steal) = (spent(|t| t.busy_s), spent(|t| t.idle_s), spent(|t| t.steal_s));
+        let all = busy + idle + steal;
+        if all > 0.0 {
+            self.seen.steal_share = Some(steal / all);
+            self.seen.others_share = Some(((busy - spent(|t| t.own_s)) / all).max(0.0));
+        }
+        self.seen.throttled_s = end.throttled_s.zip(start.throttled_s).map(|(end, start)| (end - start).max(0.0));
+        let throttles = end.thermal_throttles.zip(start.thermal_throttles);
+        self.seen.thermal_throttles = throttles.map(|(end, start)| end.saturating_sub(start));
+        self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_as_the_kernel_counts_it() {
+        // user nice system idle iowait irq softirq steal guest guest_nice
+        let stat = "cpu  100 20 30 400 50 6 4 70 10 0\ncpu0 1 1 1 1\n";
+        assert_eq!(processor_times(stat), Some((1.6, 4.5, 0.7)));
+        assert_eq!(processor_times("cpu  1 x\n"), None);
+        // kernels before 2.6.11 have no steal
+        assert_eq!(processor_times("cpu  100 0 0 100\n"), Some((1.0, 1.0, 0.0)));
+    }
+
+    #[test]
+    fn what_happened_meanwhile_is_told_apart() {
+        let root = tempfile::tempdir().expect("a folder");
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        put("proc/stat", "cpu  0 0 0 0 0 0 0 0\n");
+        put("proc/self/cgroup", "0::/\n");
+        put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 1000000\n");
+        put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
+        put("sys/class/thermal/thermal_zone0/temp", "61000\n");
+        let watch = CircumstanceWatch::start(root.path());
+        put("proc/stat", "cpu  100000 0 0 100000 0 0 0 50000\n");
+        put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 3500000\n");
+        put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "5\n");
+        put("sys/class/thermal/thermal_zone0/temp", "85000\n");
+        let seen = watch.finish();
+        assert_eq!((seen.steal_share, seen.throttled_s, seen.thermal_throttles), (Some(0.2), Some(2.5), Some(2)));
+        assert_eq!(seen.temperature_c, Some(SeenRange { low: 61.0, high: 85.0 }));
+        // 1,000 s busy of 2,500, and this test took next to nothing of it
+        assert!(seen.others_share.is_some_and(|share| (0.38..=0.4).contains(&share)), "{seen:?}");
+        assert!(seen.frequency_hz.is_none() && seen.clock_hz.is_some_and(|clock| clock.low > 1e7), "{seen:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Two baselines side by side: a machine then and now, or two machines.
+//!
+//! Speeds are compared: rates as they are, times by their inverse. Several figures are one number by the geometric mean
+//! (Fleming and Wallace 1986: of ratios no other mean is independent of which side is the reference), first within each
+//! group and then of the groups, so that six latencies do not outweigh one clock.
+
+use serde::Serialize;
+
+use crate::document::{BaselineDocument, FigureResult};
+use crate::figure::GROUPS;
+
+/// Figures of one quiet machine differ by this from run to run.
+const RUN_TO_RUN: f64 = 0.03;
+
+/// The comparison, `diskwright.baseline-compare/1`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BaselineComparison {
+    /// `diskwright.baseline-compare/1`.
+    pub schema: &'static str,
+    /// Figures that both have.
+    pub rows: Vec<BaselineRow>,
+    /// Speed of the second at one thread, as a multiple of the first; `null` without a figure in common.
+    pub speed_one_thread: Option<f64>,
+    /// The same with as many threads as each machine has processors.
+    pub speed_all_threads: Option<f64>,
+    /// The same of one thread by group.
+    pub groups: Vec<GroupSpeed>,
+    /// What differs between the machines.
+    pub differences: Vec<String>,
+    /// Figures that only one of them has.
+    pub only_in_one: Vec<String>,
+}
+
+/// A group of figures at one thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupSpeed {
+    /// `processor`, `memory` and so on.
+    pub group: &'static str,
+    /// Speed of the second as a multiple of the first.
+    pub speed: f64,
+}
+
+/// A figure of both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BaselineRow {
+    /// Of the list.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// Unit.
+    pub unit: String,
+    /// Threads of the first, or `all`: as many as the machine has processors.
+    pub threads: String,
+    /// Median of the first.
+    pub first: f64,
+    /// Median of the second.
+    pub second: f64,
+    /// Speed of the second as a multiple of the first: above 1 it is faster.
+    pub speed: f64,
+    /// Whether the difference is larger than both spreads together and than what runs differ by.
+    pub differs: bool,
+}
+
+fn speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
+    let (one, two) = (first.median?, second.median?);
+    Some(if first.better == "higher" { two / one } else { one / two })
+}
+
+fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = speeds.fold((0.0, 0u32), |(sum, count), speed| (sum + f64::ln(speed), count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
+fn row(first: &FigureResult, second: &FigureResult, threads: String) -> Option<BaselineRow> {
+    let speed = speed(first, second)?;
+    let noise = (first.spread + second.spread).max(RUN_TO_RUN);
+    Some(BaselineRow {
+        id: first.id.clone(),
+        title: first.title.clone(),
+        unit: first.unit.clone(),
+        threads,
+        first: first.median?,
+        second: second.median?,
+        speed,
+        differs: speed.ln().abs() > noise,
+    })
+}
+
+/// The figure of the other side: with as many threads, or with all of each machine.
+fn partner<'a>(
+    figure: &FigureResult,
+    sides: [&BaselineDocument; 2],
+    second: &'a BaselineDocument,
+) -> Option<(&'a FigureResult, String)> {
+    let [first, other] = sides.map(|side| side.machine.processors);
+    let is_all = figure.threads == first && figure.threads > 1;
+    let threads = if is_all { other } else { figure.threads };
+    let found = second.figure(&figure.id, threads).filter(|found| found.method == figure.method)?;
+    Some((found, if is_all { "all".into() } else { figure.threads.to_string() }))
+}
+
+fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
+    let speed = |group: &str| {
+        let is_of = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
+        geometric_mean(rows.iter().filter(is_of).map(|row| row.speed))
+    };
+    GROUPS.iter().filter_map(|(group, _)| Some(GroupSpeed { group, speed: speed(group)? })).collect()
+}
+
+fn whole(groups: &[GroupSpeed]) -> Option<f64> {
+    geometric_mean(groups.iter().map(|group| group.speed))
+}
+
+/// What is not the same about two machines.
+fn differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<String> {
+    let (one, two) = (&first.machine, &second.machine);
+    let none = || "unknown".to_owned();
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(none);
+    let list = [
+        ("processor", text(&one.processor), text(&two.processor)),
+        ("processors", one.processors.to_string(), two.processors.to_string()),
+        ("memory", format!("{} MiB", one.memory_bytes >> 20), format!("{} MiB", two.memory_bytes >> 20)),
+        ("kernel", one.kernel.clone(), two.kernel.clone()),
+        ("governor", text(&one.governor), text(&two.governor)),
+        ("huge pages", text(&one.huge_pages), text(&two.huge_pages)),
+        ("limit of the cgroup", text(&one.processor_limit), text(&two.processor_limit)),
+        ("version", first.version.clone(), second.version.clone()),
+    ];
+    let differs = list.into_iter().filter(|(_, one, two)| one != two);
+    differs.map(|(what, one, two)| format!("{what}: {one} -> {two}")).collect()
+}
+
+/// Compares two baselines.
+#[must_use]
+pub fn compare(first: &BaselineDocument, second: &BaselineDocument) -> BaselineComparison {
+    let both = |figure: &FigureResult| {
+        let (other, threads) = partner(figure, [first, second], second)?;
+        row(figure, other, threads)
+    };
+    let rows: Vec<BaselineRow> = first.figures.iter().filter_map(both).collect();
+    let name = |figure: &FigureResult| format!("{} ({})", figure.id, figure.threads);
+    let alone = |side: &BaselineDocument, other: &BaselineDocument| {
+        let lacks = |figure: &&FigureResult| partner(figure, [side, other], other).is_none();
+        side.figures.iter().filter(lacks).map(name).collect::<Vec<String>>()
+    };
+    let groups = of_groups(&rows, "1");
+    BaselineComparison {
+        schema: "diskwright.baseline-compare/1",
+        speed_one_thread: whole(&groups),
+        speed_all_threads: whole(&of_groups(&rows, "all")),
+        groups,
+        differences: differences(first, second),
+        only_in_one: [alone(first, second), alone(second, first)].concat(),
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::definition;
+    use crate::machine::BaselineMachine;
+
+    fn document(processors: usize, figures: &[(&str, usize, f64)]) -> BaselineDocument {
+        let figure = |&(id, threads, value): &(&str, usize, f64)| {
+            FigureResult::of(definition(id).expect("known"), threads, &[value; 5])
+        };
+        let machine = BaselineMachine { processors, ..BaselineMachine::default() };
+        BaselineDocument { machine, figures: figures.iter().map(figure).collect(), ..BaselineDocument::default() }
+    }
+
+    /// Half of the rate is half of the speed, and so is twice the time; sqrt(1/2 x 1) = 0.7071 of the processor and
+    /// 1/2 of memory: sqrt(0.7071 x 0.5) = 0.5946.
+    #[test]
+    fn groups_count_the_same() {
+        let figures = [("processor.integer", 1, 8.0), ("processor.floating", 1, 8.0), ("memory.latency.1M", 1, 1e-9)];
+        let slower = [("processor.integer", 1, 4.0), ("processor.floating", 1, 8.0), ("memory.latency.1M", 1, 2e-9)];
+        let comparison = compare(&document(1, &figures), &document(1, &slower));
+        let speeds: Vec<(&str, f64)> = comparison.groups.iter().map(|g| (g.group, g.speed)).collect();
+        assert!((speeds[0].1 - 0.5f64.sqrt()).abs() < 1e-12 && (speeds[1].1 - 0.5).abs() < 1e-12, "{speeds:?}");
+        assert!(comparison.speed_one_thread.is_some_and(|speed| (speed - 0.594_6).abs() < 1e-4));
+        assert_eq!(comparison.rows.iter().map(|row| row.differs).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(comparison.speed_all_threads, None);
+    }
+
+    /// Two processors against four: one thread with one, all with all.
+    #[test]
+    fn all_threads_mean_all_of_each_machine() {
+        let two = document(2, &[("memory.read", 1, 10.0), ("memory.read", 2, 15.0)]);
+        let four = document(4, &[("memory.read", 1, 10.0), ("memory.read", 4, 30.0)]);
+        let comparison = compare(&two, &four);
+        assert_eq!((comparison.speed_one_thread, comparison.rows[1].threads.as_str()), (Some(1.0), "all"));
+        assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - 2.0).abs() < 1e-12), "{comparison:?}");
+        assert!(comparison.differences.iter().any(|text| text == "processors: 2 -> 4"));
+        assert!(comparison.only_in_one.is_empty(), "{comparison:?}");
+    }
+
+    #[test]
+    fn noise_is_no_difference_and_what_cannot_be_compared_is_left_out() {
+        let first = document(1, &[("memory.read", 1, 100.0), ("memory.triad", 1, 5.0)]);
+        let mut second = document(1, &[("memory.read", 1, 98.0)]);
+        let comparison = compare(&first, &second);
+        assert!(!comparison.rows[0].differs && comparison.only_in_one == ["memory.triad (1)"]);
+        second.figures[0].method = 9;
+        assert_eq!(compare(&first, &second).speed_one_thread, None);
+    }
+}

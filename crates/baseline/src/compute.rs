@@ -1,0 +1,127 @@
+//! Work of the processor alone: it stays in registers and the first cache.
+
+use std::hint::black_box;
+
+use crate::BaselineError;
+use crate::figure::{ThreadShare, WorkKernel};
+use crate::machine::WorkingSizes;
+
+/// Chains that do not depend on each other, so that a processor's width counts.
+const CHAINS: usize = 4;
+/// Steps of a round.
+const STEPS: u64 = 1 << 16;
+
+/// A round of xorshift64 (Marsaglia 2003): three shifts, three exclusive ors, each after the one before.
+#[inline(always)]
+fn xorshift(mut x: u64) -> u64 {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    x
+}
+
+/// Four chains of xorshift64 followed by a multiplication and an addition. A unit is one step of one chain.
+pub fn integer(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    let seed = share.index as u64;
+    let work = move |rounds: u64| {
+        let mut chains: [u64; CHAINS] = std::array::from_fn(|chain| 1 + seed + chain as u64);
+        let mut sums = [0u64; CHAINS];
+        for _ in 0..rounds {
+            for _ in 0..STEPS {
+                for (chain, sum) in chains.iter_mut().zip(&mut sums) {
+                    *chain = xorshift(*chain);
+                    *sum = sum.wrapping_add(chain.wrapping_mul(0x2545_f491_4f6c_dd1d));
+                }
+            }
+            chains = black_box(chains);
+        }
+        Ok(sums.into_iter().fold(0, u64::wrapping_add))
+    };
+    Ok(WorkKernel { work: Box::new(work), units: (STEPS * CHAINS as u64) as f64, is_repeatable: true })
+}
+
+/// Chains of the logistic map x' = r x (1 - x), which stays chaotic within 0 to 1: three operations a step.
+pub fn floating(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    const FLOATING_CHAINS: usize = 8;
+    let shift = share.index as f64 / 4096.0;
+    let work = move |rounds: u64| {
+        let rate = black_box(3.99_f64);
+        let mut chains: [f64; FLOATING_CHAINS] =
+            std::array::from_fn(|chain| 0.1 + shift.fract() / 8.0 + chain as f64 / 16.0);
+        for _ in 0..rounds {
+            for _ in 0..STEPS {
+                for x in &mut chains {
+                    *x = rate * *x * (1.0 - *x);
+                }
+            }
+            chains = black_box(chains);
+        }
+        Ok(chains.into_iter().fold(0, |sum, x| sum ^ x.to_bits().rotate_left(7)))
+    };
+    let units = (STEPS * 3 * FLOATING_CHAINS as u64) as f64;
+    Ok(WorkKernel { work: Box::new(work), units, is_repeatable: true })
+}
+
+/// A branch on a random bit that no predictor knows: half of them are mispredicted. Both ways write to memory, so
+/// that no compiler turns the branch into a selection.
+pub fn branches(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    let seed = 77 + share.index as u64;
+    let work = move |rounds: u64| {
+        let (mut x, mut taken, mut other) = (seed, 0u64, 1u64);
+        for _ in 0..rounds {
+            for _ in 0..STEPS {
+                x = xorshift(x);
+                if x & 0x10 == 0 {
+                    taken = black_box(taken.wrapping_add(x));
+                } else {
+                    other = black_box(other.rotate_left(1) ^ x);
+                }
+            }
+        }
+        Ok(taken ^ other)
+    };
+    Ok(WorkKernel { work: Box::new(work), units: STEPS as f64, is_repeatable: true })
+}
+
+/// Steps of a dependent chain of xorshift64: six instructions of one cycle each on processors that shift and combine
+/// in one, so that six times the rate of steps is about the clock.
+pub fn dependent_chain(steps: u64) -> u64 {
+    let mut x = black_box(1u64);
+    for _ in 0..steps {
+        x = xorshift(x);
+    }
+    black_box(x)
+}
+
+/// Cycles of a step of [`dependent_chain`].
+pub const CHAIN_CYCLES: f64 = 6.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>) -> [u64; 3] {
+        let share = ThreadShare { index: 0, threads: 1 };
+        let mut kernels = [(); 3].map(|()| make(&WorkingSizes::default(), share).expect("a kernel"));
+        [(kernels[0].work)(2), (kernels[1].work)(2), (kernels[2].work)(3)].map(|sum| sum.expect("worked"))
+    }
+
+    #[test]
+    fn the_same_work_gives_the_same_sum_and_other_work_another() {
+        for make in [integer, floating, branches] {
+            let [first, again, more] = sums(make);
+            assert_eq!(first, again);
+            assert_ne!(first, more);
+        }
+    }
+
+    /// Marsaglia's generator begins so from 1: 1 ^ 1 << 13 = 8193, ^ >> 7 = 8257 (8193 >> 7 = 64), ^ << 17.
+    #[test]
+    fn a_step_is_marsaglias() {
+        let x = 1u64 ^ (1 << 13);
+        let x = x ^ (x >> 7);
+        assert_eq!(x, 8257);
+        assert_eq!(xorshift(1), 8257 ^ (8257 << 17));
+        assert_eq!(dependent_chain(1), xorshift(1));
+    }
+}

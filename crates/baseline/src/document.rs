@@ -1,0 +1,302 @@
+//! What is kept of a baseline: `diskwright.baseline/1`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::circumstances::BaselineCircumstances;
+use crate::figure::{FigureDefinition, FigureKind, GROUPS};
+use crate::machine::BaselineMachine;
+use crate::rounds::WIDEST;
+use crate::sustained::SustainedResult;
+
+/// Name of the contract.
+pub const SCHEMA: &str = "diskwright.baseline/1";
+
+/// Share of the best rate that the knee reaches.
+const KNEE: f64 = 0.95;
+
+/// A measurement of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BaselineDocument {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// When it began, RFC 3339 in UTC.
+    pub measured: String,
+    /// `full`, or `check` for a look of some seconds.
+    pub extent: String,
+    /// Version of the program.
+    pub version: String,
+    /// What was measured.
+    pub machine: BaselineMachine,
+    /// How long it took, s.
+    pub seconds: f64,
+    /// The figures.
+    pub figures: Vec<FigureResult>,
+    /// What could not be measured, and why.
+    pub skipped: Vec<SkippedFigure>,
+    /// Throughput by concurrent threads.
+    pub scaling: Option<ThreadScaling>,
+    /// Minutes of work, where they were asked for.
+    pub sustained: Option<SustainedResult>,
+    /// What `probe quick` measured, where a target was given.
+    pub disk: Option<BaselineDisk>,
+    /// What the machine suffered meanwhile.
+    pub circumstances: BaselineCircumstances,
+    /// What is to be known.
+    pub remarks: Vec<String>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FigureResult {
+    /// Of the list.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// `per_s`, `bytes_per_s` or `s`.
+    pub unit: String,
+    /// `higher` or `lower`.
+    pub better: String,
+    /// Concurrent threads.
+    pub threads: usize,
+    /// Version of the work; only equal ones are comparable.
+    pub method: u32,
+    /// All values, in their order.
+    pub values: Vec<f64>,
+    /// Their median; `null` where they spread too wide.
+    pub median: Option<f64>,
+    /// The middle half of the values from end to end, as a share of the median.
+    pub spread: f64,
+    /// Why there is no median.
+    pub refused: Option<String>,
+}
+
+/// A figure that could not be measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SkippedFigure {
+    /// Of the list.
+    pub id: String,
+    /// Concurrent threads.
+    pub threads: usize,
+    /// The reason.
+    pub because: String,
+}
+
+/// The scaling curve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadScaling {
+    /// The figure.
+    pub figure: String,
+    /// Threads and their rate together.
+    pub points: Vec<ScalingPoint>,
+    /// The fewest threads that reach 95 % of the best rate.
+    pub knee_threads: usize,
+    /// Rate at the knee as a multiple of one thread's.
+    pub speedup: f64,
+}
+
+/// A point of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScalingPoint {
+    /// Concurrent threads.
+    pub threads: usize,
+    /// Rate of all of them.
+    pub rate: f64,
+}
+
+/// What `probe quick` measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BaselineDisk {
+    /// The target as it was typed.
+    pub target: String,
+    /// Figures of the device's profile: name, unit, value.
+    pub figures: Vec<DiskFigure>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskFigure {
+    /// As in profiles: `reads_per_s`.
+    pub figure: String,
+    /// Unit.
+    pub unit: String,
+    /// The value.
+    pub value: f64,
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The median; of an even number the mean of the middle two. 0 of none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+/// The middle half of values from end to end, as a share of the median: of five values from the second to the fourth.
+/// One disturbed value does not widen it.
+#[must_use]
+pub fn spread(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let outside = sorted.len() / 4;
+    match sorted.as_slice() {
+        [] => 0.0,
+        sorted => (sorted[sorted.len() - 1 - outside] - sorted[outside]) / median(sorted),
+    }
+}
+
+impl FigureResult {
+    /// Judges the values of a figure.
+    #[must_use]
+    pub fn of(figure: &FigureDefinition, threads: usize, values: &[f64]) -> FigureResult {
+        let spread = spread(values);
+        let refused = (spread > WIDEST).then(|| {
+            let (spread, widest, count) = (spread * 100.0, WIDEST * 100.0, values.len());
+            format!(
+                "too noisy: the middle half of {count} values spreads over {spread:.0} %, the limit is {widest:.0} %"
+            )
+        });
+        FigureResult {
+            id: figure.id.into(),
+            title: figure.title.into(),
+            unit: figure.unit.into(),
+            better: if figure.kind == FigureKind::Rate { "higher" } else { "lower" }.into(),
+            threads,
+            method: figure.method,
+            values: values.to_vec(),
+            median: refused.is_none().then(|| median(values)),
+            spread,
+            refused,
+        }
+    }
+
+    /// The part of the id before the point.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.id.split_once('.').map_or(self.id.as_str(), |(group, _)| group)
+    }
+}
+
+impl ThreadScaling {
+    /// The curve of a figure that was measured with several numbers of threads.
+    #[must_use]
+    pub fn of(figures: &[FigureResult], id: &str) -> Option<ThreadScaling> {
+        let point = |figure: &FigureResult| Some(ScalingPoint { threads: figure.threads, rate: figure.median? });
+        let mut points: Vec<ScalingPoint> = figures.iter().filter(|figure| figure.id == id).filter_map(point).collect();
+        points.sort_by_key(|point| point.threads);
+        let best = points.iter().map(|point| point.rate).reduce(f64::max)?;
+        let one = points.iter().find(|point| point.threads == 1)?.rate;
+        let knee = *points.iter().find(|point| point.rate >= KNEE * best)?;
+        let knee_threads = knee.threads;
+        (points.len() >= 3).then(|| ThreadScaling { figure: id.into(), points, knee_threads, speedup: knee.rate / one })
+    }
+}
+
+impl BaselineDocument {
+    /// A figure by id and threads.
+    #[must_use]
+    pub fn figure(&self, id: &str, threads: usize) -> Option<&FigureResult> {
+        self.figures.iter().find(|figure| figure.id == id && figure.threads == threads)
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(bytes: &[u8]) -> Result<BaselineDocument, String> {
+        let document: BaselineDocument = serde_json::from_slice(bytes).map_err(|e| format!("no baseline: {e}"))?;
+        document.check().map(|()| document)
+    }
+
+    /// Whether everything in it can be compared.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        if self.schema != SCHEMA {
+            return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", self.schema));
+        }
+        for figure in &self.figures {
+            if !GROUPS.iter().any(|(group, _)| *group == figure.group()) {
+                return Err(format!("`{}` is not a figure of a baseline", figure.id));
+            }
+            if figure.median.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
+                return Err(format!("{} is not a number above 0", figure.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether bytes begin like a baseline, of whatever version.
+#[must_use]
+pub fn is_baseline(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let start = text.trim_start().strip_prefix('{').map(str::trim_start);
+    let value = start.and_then(|rest| rest.strip_prefix("\"schema\"")).map(|rest| rest.trim_start_matches([':', ' ']));
+    value.is_some_and(|value| value.starts_with("\"diskwright.baseline/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::definition;
+
+    #[test]
+    fn one_disturbed_value_of_five_changes_neither_median_nor_spread_much() {
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0]), median(&[])), (2.0, 2.5, 0.0));
+        // 98, 99, 100, 101, 500: from 99 to 101
+        assert!((spread(&[500.0, 98.0, 99.0, 100.0, 101.0]) - 0.02).abs() < 1e-12);
+        assert!((spread(&[90.0, 100.0]) - 10.0 / 95.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_wide_spread_is_refused_and_its_values_are_kept() {
+        let figure = definition("memory.read").expect("known");
+        let firm = FigureResult::of(figure, 1, &[98.0, 99.0, 100.0, 101.0, 102.0]);
+        assert_eq!((firm.median, firm.refused), (Some(100.0), None));
+        let wide = FigureResult::of(figure, 1, &[80.0, 90.0, 100.0, 110.0, 120.0]);
+        assert_eq!((wide.median, wide.values.len()), (None, 5));
+        assert!(wide.refused.is_some_and(|why| why.starts_with("too noisy: ") && why.contains("20 %")));
+    }
+
+    #[test]
+    fn the_knee_is_where_more_threads_bring_little() {
+        let figure = definition("processor.integer").expect("known");
+        let at_threads = |(threads, rate): (usize, f64)| FigureResult::of(figure, threads, &[rate; 5]);
+        let rates = [(4, 202.0), (1, 100.0), (2, 198.0), (8, 203.0)];
+        let scaling = ThreadScaling::of(&rates.map(at_threads), figure.id).expect("a curve");
+        assert_eq!((scaling.knee_threads, scaling.speedup, scaling.points[0].threads), (2, 1.98, 1));
+        assert_eq!(ThreadScaling::of(&rates.map(at_threads)[..2], figure.id), None);
+    }
+
+    #[test]
+    fn documents_are_known_by_their_head_and_checked() {
+        assert!(is_baseline(b" {\n  \"schema\": \"diskwright.baseline/7\", "));
+        assert!(!is_baseline(b"{\"schema\": \"diskwright.probe/1\"}") && !is_baseline(&[0xff, 0]));
+        let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &[5.0]);
+        let good = BaselineDocument { schema: SCHEMA.into(), figures: vec![figure], ..BaselineDocument::default() };
+        let text = serde_json::to_string(&good).expect("written");
+        assert_eq!(BaselineDocument::parse(text.as_bytes()).as_ref(), Ok(&good));
+        for (from, to) in
+            [("baseline/1", "baseline/2"), ("memory.read", "taste.read"), ("5.0,\"spread", "-5.0,\"spread")]
+        {
+            assert!(text.contains(from), "{from}: {text}");
+            assert!(BaselineDocument::parse(text.replace(from, to).as_bytes()).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What is measured: the list of figures. Each is work that a kernel (a closure) does in a given number of units.
+
+use crate::machine::WorkingSizes;
+use crate::{BaselineError, compute, crypto, loopback, memory, system};
+
+/// Does so many rounds of work and gives a sum that depends on all of them.
+pub type RoundFunction = Box<dyn FnMut(u64) -> Result<u64, BaselineError> + Send>;
+
+/// Work that can be timed.
+pub struct WorkKernel {
+    /// Does the work.
+    pub work: RoundFunction,
+    /// Units of the figure in a round: operations, bytes.
+    pub units: f64,
+    /// The sum is the same whenever the same rounds are done by a new kernel.
+    pub is_repeatable: bool,
+}
+
+/// A share of the work: which thread of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadShare {
+    /// From 0.
+    pub index: usize,
+    /// Threads in all.
+    pub threads: usize,
+}
+
+/// Whether more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// Units in a second, over all threads.
+    Rate,
+    /// Seconds of a unit.
+    Time,
+}
+
+/// How many threads a figure is measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadCounts {
+    /// One.
+    One,
+    /// One, and as many as there are processors.
+    OneAndAll,
+    /// 1, 2, 4 and so on, beyond the number of processors: the scaling curve.
+    Scaling,
+}
+
+/// A figure of the list.
+pub struct FigureDefinition {
+    /// `group.name`, a contract.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Unit, as the counters' catalogue names units.
+    pub unit: &'static str,
+    /// Direction.
+    pub kind: FigureKind,
+    /// Threads.
+    pub counts: ThreadCounts,
+    /// Version of the work; only equal ones are comparable.
+    pub method: u32,
+    /// Makes the work for a thread.
+    pub make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+}
+
+impl FigureDefinition {
+    /// The part of the id before the point.
+    pub fn group(&self) -> &'static str {
+        self.id.split_once('.').map_or(self.id, |(group, _)| group)
+    }
+}
+
+/// Groups, in the order in which they are shown, and what they are.
+pub const GROUPS: &[(&str, &str)] = &[
+    ("processor", "what a processor computes"),
+    ("memory", "bandwidth, and latency by working set"),
+    ("kernel", "system calls, switches, wake-ups, page faults"),
+    ("network", "TCP over the loopback device"),
+];
+
+const fn rate(
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    counts: ThreadCounts,
+    make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+) -> FigureDefinition {
+    FigureDefinition { id, title, unit, kind: FigureKind::Rate, counts, method: 1, make }
+}
+
+const fn time(
+    id: &'static str,
+    title: &'static str,
+    make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+) -> FigureDefinition {
+    FigureDefinition { id, title, unit: "s", kind: FigureKind::Time, counts: ThreadCounts::One, method: 1, make }
+}
+
+use ThreadCounts::{One, OneAndAll, Scaling};
+
+/// The list.
+pub const FIGURES: &[FigureDefinition] = &[
+    rate("processor.integer", "integer rounds", "per_s", Scaling, compute::integer),
+    rate("processor.floating", "floating-point operations", "per_s", OneAndAll, compute::floating),
+    rate("processor.branches", "unpredictable branches", "per_s", OneAndAll, compute::branches),
+    rate("processor.sha256", "SHA-256", "bytes_per_s", OneAndAll, crypto::sha256),
+    rate("processor.aes256gcm", "AES-256-GCM", "bytes_per_s", OneAndAll, crypto::aes256gcm),
+    rate("memory.read", "reading", "bytes_per_s", OneAndAll, memory::read),
+    rate("memory.triad", "STREAM triad", "bytes_per_s", OneAndAll, memory::triad),
+    time("memory.latency.16K", "latency in 16 KiB", memory::latency::<{ 16 << 10 }>),
+    time("memory.latency.128K", "latency in 128 KiB", memory::latency::<{ 128 << 10 }>),
+    time("memory.latency.1M", "latency in 1 MiB", memory::latency::<{ 1 << 20 }>),
+    time("memory.latency.8M", "latency in 8 MiB", memory::latency::<{ 8 << 20 }>),
+    time("memory.latency.64M", "latency in 64 MiB", memory::latency::<{ 64 << 20 }>),
+    time("memory.latency.256M", "latency in 256 MiB", memory::latency::<{ 256 << 20 }>),
+    time("kernel.system_call", "system call", system::system_call),
+    time("kernel.context_switch", "context switch", system::context_switch),
+    time("kernel.wake", "waking a thread elsewhere", system::wake),
+    FigureDefinition { counts: OneAndAll, ..time("kernel.page_fault", "page fault", system::page_fault) },
+    rate("network.loopback", "loopback TCP", "bytes_per_s", One, loopback::bulk),
+    time("network.round_trip", "loopback round trip", loopback::round_trip),
+];
+
+/// A figure by id.
+pub fn definition(id: &str) -> Option<&'static FigureDefinition> {
+    FIGURES.iter().find(|figure| figure.id == id)
+}
+
+/// The figures that a word means: a group, an id, or the beginning of ids up to a point.
+pub fn chosen(word: &str) -> Vec<&'static FigureDefinition> {
+    let is_meant = |figure: &&FigureDefinition| {
+        figure.id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    FIGURES.iter().filter(is_meant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_groups_ids_and_their_beginnings() {
+        let ids = |word: &str| chosen(word).iter().map(|figure| figure.id).collect::<Vec<_>>();
+        assert_eq!(ids("processor.sha256"), ["processor.sha256"]);
+        assert_eq!(ids("memory.latency").len(), 6);
+        assert!(ids("proc").is_empty() && ids("").is_empty());
+        for (group, _) in GROUPS {
+            assert!(!ids(group).is_empty(), "{group}");
+        }
+        assert!(FIGURES.iter().all(|figure| GROUPS.iter().any(|(group, _)| *group == figure.group())));
+    }
+}

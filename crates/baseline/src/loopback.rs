@@ -1,0 +1,106 @@
+//! TCP over the loopback device: what the kernel's network code does without a network.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+use crate::figure::{ThreadShare, WorkKernel};
+use crate::machine::WorkingSizes;
+use crate::{BaselineError, io};
+
+/// Bytes of a write.
+const PIECE: usize = 128 << 10;
+
+/// A connection whose other end is a thread of this program.
+struct Peer {
+    stream: TcpStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn connect(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, BaselineError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("listening on the loopback device"))?;
+    let address = listener.local_addr().map_err(io("listening on the loopback device"))?;
+    let stream = TcpStream::connect(address).map_err(io("connecting over the loopback device"))?;
+    let (other, from) = listener.accept().map_err(io("connecting over the loopback device"))?;
+    if stream.local_addr().ok() != Some(from) {
+        return Err(BaselineError::Cannot("another program connected to the test's port".into()));
+    }
+    stream.set_nodelay(true).map_err(io("setting up a connection"))?;
+    other.set_nodelay(true).map_err(io("setting up a connection"))?;
+    let body = move || {
+        // a closed connection is the end
+        let _ = serve(other);
+    };
+    let thread = std::thread::Builder::new().name("peer".into()).spawn(body).map_err(io("starting a thread"))?;
+    Ok(Peer { stream, thread: Some(thread) })
+}
+
+/// Sends pieces of 128 KiB; each round of sixteen is over when the other end has acknowledged it with a byte.
+pub fn bulk(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    const PIECES: usize = 16;
+    fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+        let mut buffer = vec![0u8; PIECE];
+        loop {
+            for _ in 0..PIECES {
+                stream.read_exact(&mut buffer)?;
+            }
+            stream.write_all(&buffer[..1])?;
+        }
+    }
+    let mut peer = connect(serve)?;
+    let piece = vec![5u8; PIECE];
+    let work = move |rounds: u64| {
+        let mut answer = [0u8];
+        for _ in 0..rounds {
+            for _ in 0..PIECES {
+                peer.stream.write_all(&piece).map_err(io("sending over the loopback device"))?;
+            }
+            peer.stream.read_exact(&mut answer).map_err(io("receiving over the loopback device"))?;
+        }
+        Ok(u64::from(answer[0]))
+    };
+    Ok(WorkKernel { work: Box::new(work), units: (PIECES * PIECE) as f64, is_repeatable: true })
+}
+
+/// Sends a byte and waits for it to come back.
+pub fn round_trip(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+        let mut byte = [0u8];
+        loop {
+            stream.read_exact(&mut byte)?;
+            stream.write_all(&byte)?;
+        }
+    }
+    let mut peer = connect(serve)?;
+    let work = move |rounds: u64| {
+        let mut byte = [9u8];
+        for _ in 0..rounds {
+            peer.stream.write_all(&byte).map_err(io("sending over the loopback device"))?;
+            peer.stream.read_exact(&mut byte).map_err(io("receiving over the loopback device"))?;
+        }
+        Ok(u64::from(byte[0]))
+    };
+    Ok(WorkKernel { work: Box::new(work), units: 1.0, is_repeatable: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_arrives() {
+        let share = ThreadShare { index: 0, threads: 1 };
+        let sizes = WorkingSizes::default();
+        assert_eq!((bulk(&sizes, share).expect("connected").work)(2).expect("sent"), 5);
+        assert_eq!((round_trip(&sizes, share).expect("connected").work)(50).expect("sent"), 9);
+    }
+}

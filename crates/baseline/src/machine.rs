@@ -1,0 +1,184 @@
+//! What the machine is, and how large arrays must be on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Times the largest cache that an array of STREAM must have.
+const STREAM_TIMES: u64 = 4;
+/// What the largest cache is taken for where the kernel does not say.
+const USUAL_CACHE: u64 = 32 << 20;
+
+/// How much memory the work may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkingSizes {
+    /// Bytes of one of the three arrays.
+    pub array_bytes: u64,
+    /// Memory that programs can have, bytes.
+    pub available_bytes: u64,
+}
+
+/// The machine that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BaselineMachine {
+    /// Its name.
+    pub host: String,
+    /// Model of the processor, where the kernel says.
+    pub processor: Option<String>,
+    /// Processors that this program may use.
+    pub processors: usize,
+    /// Processors that are online.
+    pub online: usize,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Sizes of the first processor's caches, bytes: `L1d`, `L2`, `L3`.
+    pub caches: BTreeMap<String, u64>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Frequency governor, where there is one.
+    pub governor: Option<String>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// Limit on processor time of this program's cgroup, as the kernel writes it.
+    pub processor_limit: Option<String>,
+}
+
+fn text(root: &Path, path: &str) -> Option<String> {
+    let text = fs::read_to_string(root.join(path)).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// A size as sysfs writes it: `32K`.
+fn size(text: &str) -> Option<u64> {
+    let unit = match text.as_bytes().last()? {
+        b'K' => 10,
+        b'M' => 20,
+        _ => 0,
+    };
+    text.trim_end_matches(['K', 'M']).parse::<u64>().ok().map(|number| number << unit)
+}
+
+fn caches(root: &Path) -> BTreeMap<String, u64> {
+    let folder = "sys/devices/system/cpu/cpu0/cache";
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let one = |name: String| {
+        let of = |file: &str| text(root, &format!("{folder}/{name}/{file}"));
+        let kind = match of("type")?.as_str() {
+            "Data" => "d",
+            "Instruction" => "i",
+            _ => "",
+        };
+        Some((format!("L{}{kind}", of("level")?), size(&of("size")?)?))
+    };
+    entries.filter_map(|entry| one(entry.file_name().into_string().ok()?)).collect()
+}
+
+/// A line of `/proc/meminfo`, bytes.
+fn meminfo(root: &Path, name: &str) -> Option<u64> {
+    let text = text(root, "proc/meminfo")?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The folder of this program's cgroup, where version 2 is mounted in its usual place.
+pub(crate) fn cgroup(root: &Path) -> Option<String> {
+    let groups = text(root, "proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
+    Some(format!("sys/fs/cgroup{}", path.trim_end_matches('/')))
+}
+
+impl BaselineMachine {
+    /// Looks at a machine below a folder, `/` for this one.
+    #[must_use]
+    pub fn read(root: &Path) -> BaselineMachine {
+        let cpuinfo = text(root, "proc/cpuinfo").unwrap_or_default();
+        let model = |line: &str| line.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim().to_owned());
+        let chosen = |text: String| text.split(['[', ']']).nth(1).map(str::to_owned);
+        let limit = cgroup(root).and_then(|group| text(root, &format!("{group}/cpu.max")));
+        BaselineMachine {
+            host: text(root, "proc/sys/kernel/hostname").unwrap_or_default(),
+            processor: cpuinfo.lines().find_map(model),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            memory_bytes: meminfo(root, "MemTotal").unwrap_or(0),
+            caches: caches(root),
+            kernel: text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
+            governor: text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            huge_pages: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
+            processor_limit: limit.filter(|limit| !limit.starts_with("max")),
+        }
+    }
+
+    /// What the largest cache holds.
+    #[must_use]
+    pub fn largest_cache(&self) -> Option<u64> {
+        self.caches.values().copied().max()
+    }
+
+    /// Sizes of arrays: four times the largest cache, as STREAM asks, and all three in a quarter of the memory that is
+    /// available.
+    #[must_use]
+    pub fn sizes(&self, root: &Path) -> WorkingSizes {
+        let available_bytes = meminfo(root, "MemAvailable").unwrap_or(self.memory_bytes / 2);
+        let wanted = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
+        WorkingSizes { array_bytes: wanted.min(available_bytes / 12), available_bytes }
+    }
+
+    /// Why the arrays are smaller than they should be.
+    #[must_use]
+    pub fn small_arrays(&self, sizes: &WorkingSizes) -> Option<String> {
+        let cache = self.largest_cache()?;
+        (sizes.array_bytes < STREAM_TIMES * cache).then(|| {
+            "there is no memory for arrays of four times the largest cache: bandwidth is partly that of a cache".into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_sysfs_writes_them() {
+        assert_eq!([size("32K"), size("16M"), size("64"), size("")], [Some(32768), Some(16 << 20), Some(64), None]);
+    }
+
+    #[test]
+    fn a_machine_is_read_from_its_files() {
+        let root = tempfile::tempdir().expect("a folder");
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 9\nprocessor\t: 1\nmodel name\t: Fast 9\n");
+        put("proc/meminfo", "MemTotal:  4096 kB\nMemFree: 1 kB\nMemAvailable:  3072 kB\n");
+        put("proc/sys/kernel/hostname", "db1\n");
+        put("proc/self/cgroup", "0::/a/b\n");
+        put("sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+        put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        for (index, level, kind, size) in
+            [(0, 1, "Data", "32K"), (1, 1, "Instruction", "32K"), (2, 3, "Unified", "64K")]
+        {
+            let folder = format!("sys/devices/system/cpu/cpu0/cache/index{index}");
+            put(&format!("{folder}/level"), &level.to_string());
+            put(&format!("{folder}/type"), kind);
+            put(&format!("{folder}/size"), size);
+        }
+        let machine = BaselineMachine::read(root.path());
+        assert_eq!((machine.host.as_str(), machine.processor.as_deref()), ("db1", Some("Fast 9")));
+        assert_eq!((machine.online, machine.memory_bytes), (2, 4 << 20));
+        assert_eq!(
+            (machine.huge_pages.as_deref(), machine.processor_limit.as_deref()),
+            (Some("madvise"), Some("50000 100000"))
+        );
+        assert_eq!((machine.caches["L1d"], machine.largest_cache()), (32768, Some(65536)));
+        // four times 64 KiB would be 256 KiB, and a twelfth of 3 MiB is as much
+        let sizes = machine.sizes(root.path());
+        assert_eq!((sizes.array_bytes, machine.small_arrays(&sizes)), (262_144, None));
+        assert!(machine.small_arrays(&WorkingSizes { array_bytes: 1024, ..sizes }).is_some());
+    }
+}

@@ -1,0 +1,132 @@
+//! Memory: bandwidth by arrays that no cache holds (STREAM, McCalpin 1995) and latency by following pointers in
+//! random order through a working set (lmbench's lat_mem_rd, McVoy and Staelin 1996).
+
+use std::hint::black_box;
+
+use crate::BaselineError;
+use crate::figure::{ThreadShare, WorkKernel};
+use crate::machine::WorkingSizes;
+
+/// Bytes of a cache line. Lines of 128 bytes count as two, of which one is brought along.
+const LINE: usize = 64;
+/// Words of a line.
+const WORDS: usize = LINE / 8;
+
+/// Elements of this thread's part of an array of 8-byte numbers.
+fn part(sizes: &WorkingSizes, share: ThreadShare) -> usize {
+    (sizes.array_bytes as usize / 8 / share.threads).max(WORDS)
+}
+
+/// Sums an array; a round is once through it.
+pub fn read(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    let length = part(sizes, share);
+    let array: Vec<u64> = (0..length as u64).collect();
+    let work = move |rounds: u64| {
+        let mut total = 0u64;
+        for _ in 0..rounds {
+            total = total.wrapping_add(black_box(&array).iter().fold(0, |sum, x| sum ^ x.rotate_left(1)));
+            total = black_box(total.rotate_left(3));
+        }
+        Ok(total)
+    };
+    Ok(WorkKernel { work: Box::new(work), units: (length * 8) as f64, is_repeatable: true })
+}
+
+/// a[i] = b[i] + q c[i]. Counts 24 bytes an element, as STREAM does; what a cache reads before it writes is not in it.
+pub fn triad(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    let length = part(sizes, share);
+    let mut a = vec![1.0f64; length];
+    let (b, c) = (vec![2.0f64; length], vec![0.5f64; length]);
+    let work = move |rounds: u64| {
+        let q = black_box(3.0);
+        for _ in 0..rounds {
+            let (b, c) = (black_box(&b), black_box(&c));
+            for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
+                *a = b + q * c;
+            }
+            black_box(&mut a);
+        }
+        // STREAM checks its arrays, too: 2 + 3 x 0.5
+        if a.iter().any(|x| *x != 3.5) {
+            return Err(BaselineError::Wrong { figure: "memory.triad" });
+        }
+        Ok(rounds)
+    };
+    Ok(WorkKernel { work: Box::new(work), units: (length * 24) as f64, is_repeatable: true })
+}
+
+/// Follows a random cycle through all lines of a working set (Sattolo 1986), load after load. A unit is a load.
+pub fn latency<const BYTES: usize>(sizes: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    const LOADS: u64 = 1 << 12;
+    if BYTES as u64 > sizes.available_bytes / 4 {
+        return Err(BaselineError::Cannot("the working set is larger than a quarter of the available memory".into()));
+    }
+    let chain = cycle(BYTES / LINE);
+    let work = move |rounds: u64| {
+        let mut place = 0u64;
+        for _ in 0..rounds {
+            for _ in 0..LOADS {
+                place = chain[place as usize];
+            }
+            place = black_box(place);
+        }
+        Ok(place)
+    };
+    Ok(WorkKernel { work: Box::new(work), units: LOADS as f64, is_repeatable: true })
+}
+
+/// An array in which the first word of each line holds the index of the next line's, all in one cycle.
+fn cycle(lines: usize) -> Vec<u64> {
+    let mut order: Vec<u32> = (0..lines as u32).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    for last in (1..lines).rev() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // below `last`, never `last` itself: this makes it one cycle
+        order.swap(last, ((random >> 33) % last as u64) as usize);
+    }
+    let mut chain = vec![0u64; lines * WORDS];
+    for (line, next) in order.into_iter().enumerate() {
+        chain[line * WORDS] = u64::from(next) * WORDS as u64;
+    }
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cycle_visits_each_line_once() {
+        for lines in [2, 3, 64, 1000] {
+            let chain = cycle(lines);
+            let (mut place, mut visits) = (0, 0);
+            loop {
+                place = chain[place] as usize;
+                visits += 1;
+                assert_eq!(place % WORDS, 0);
+                if place == 0 {
+                    break;
+                }
+            }
+            assert_eq!(visits, lines);
+        }
+    }
+
+    #[test]
+    fn parts_of_an_array_are_equal_and_bytes_are_counted() {
+        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 30 };
+        let whole = triad(&sizes, ThreadShare { index: 0, threads: 1 }).expect("made");
+        let mut half = triad(&sizes, ThreadShare { index: 0, threads: 2 }).expect("made");
+        assert_eq!((whole.units, half.units), (3.0 * 1_048_576.0, 3.0 * 524_288.0));
+        assert_eq!((half.work)(2).expect("right"), 2);
+        let mut sum = read(&sizes, ThreadShare { index: 0, threads: 4096 }).expect("made");
+        // 32 numbers, 0 to 31, doubled: their exclusive or is 0
+        assert_eq!((sum.units, (sum.work)(1).expect("read")), (256.0, 0));
+    }
+
+    #[test]
+    fn a_working_set_larger_than_memory_is_refused() {
+        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 32 << 10 };
+        assert!(latency::<{ 16 << 10 }>(&sizes, ThreadShare { index: 0, threads: 1 }).is_err());
+    }
+}

@@ -1,0 +1,201 @@
+//! All figures, several times: round by round, so that a disturbance of some seconds reaches one value of each
+//! figure and not all values of one. The median counts; a figure whose values spread too wide is refused.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::circumstances::CircumstanceWatch;
+use crate::document::{FigureResult, SkippedFigure};
+use crate::figure::{FigureDefinition, ThreadCounts};
+use crate::machine::WorkingSizes;
+use crate::{BaselineError, timing};
+
+/// Spread beyond which a figure says nothing, as a share of its median.
+pub const WIDEST: f64 = 0.05;
+/// Thread counts of the scaling curve go at least this far: InfoStor 1999 printed up to 32 threads.
+const SCALING_THREADS: usize = 32;
+
+/// What to measure, and for how long.
+#[derive(Clone)]
+pub struct BaselinePlan {
+    /// Figures with their thread counts.
+    pub items: Vec<PlannedFigure>,
+    /// Time of one value.
+    pub target: Duration,
+    /// Values of each figure.
+    pub repeats: usize,
+    /// More values of those that spread too wide, at most.
+    pub more: usize,
+    /// No more values after this time.
+    pub budget: Duration,
+}
+
+/// A figure by a number of threads.
+#[derive(Clone, Copy)]
+pub struct PlannedFigure {
+    /// The figure.
+    pub figure: &'static FigureDefinition,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// Thread counts of a figure on a machine of some processors.
+#[must_use]
+pub fn thread_counts(counts: ThreadCounts, processors: usize) -> Vec<usize> {
+    let mut list = match counts {
+        ThreadCounts::One => vec![1],
+        ThreadCounts::OneAndAll => vec![1, processors],
+        ThreadCounts::Scaling => {
+            let most = (2 * processors).max(SCALING_THREADS);
+            let powers = (0..).map(|power| 1usize << power).take_while(|count| *count <= most);
+            powers.chain([processors]).collect()
+        }
+    };
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+impl BaselinePlan {
+    /// The whole baseline of some figures.
+    #[must_use]
+    pub fn full(figures: &[&'static FigureDefinition], processors: usize) -> BaselinePlan {
+        let counts = |figure: &&'static FigureDefinition| {
+            let figure = *figure;
+            thread_counts(figure.counts, processors).into_iter().map(move |threads| PlannedFigure { figure, threads })
+        };
+        let target = Duration::from_millis(350);
+        let budget = Duration::from_secs(120);
+        BaselinePlan { items: figures.iter().flat_map(counts).collect(), target, repeats: 5, more: 4, budget }
+    }
+
+    /// A look of some seconds: one thread, short values.
+    #[must_use]
+    pub fn check(figures: &[&'static FigureDefinition]) -> BaselinePlan {
+        let items = figures.iter().map(|figure| PlannedFigure { figure, threads: 1 }).collect();
+        let (target, budget) = (Duration::from_millis(50), Duration::from_secs(10));
+        BaselinePlan { items, target, repeats: 5, more: 2, budget }
+    }
+
+    /// How many values will be measured, calibrations too.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        (self.items.len() * (self.repeats + 1)) as u64
+    }
+}
+
+/// What came out.
+pub type MeasuredFigures = (Vec<FigureResult>, Vec<SkippedFigure>);
+
+/// A figure that is being measured.
+struct OngoingFigure {
+    planned: PlannedFigure,
+    rounds: u64,
+    sum: Option<u64>,
+    values: Vec<f64>,
+}
+
+impl OngoingFigure {
+    fn measure(&mut self, sizes: &WorkingSizes) -> Result<(), BaselineError> {
+        let PlannedFigure { figure, threads } = self.planned;
+        let done = timing::time(figure, sizes, threads, self.rounds)?;
+        if *self.sum.get_or_insert(done.sum) != done.sum {
+            return Err(BaselineError::Wrong { figure: figure.id });
+        }
+        self.values.push(done.value(figure.kind, threads));
+        Ok(())
+    }
+
+    fn result(&self) -> FigureResult {
+        FigureResult::of(self.planned.figure, self.planned.threads, &self.values)
+    }
+}
+
+/// Measures. `progress` is called after each value; `watch` looks once a round.
+///
+/// # Errors
+/// When it was stopped, the system refused, or the same work gave two results.
+pub fn measure(
+    plan: &BaselinePlan,
+    sizes: &WorkingSizes,
+    watch: &mut CircumstanceWatch<'_>,
+    stop: &AtomicBool,
+    progress: &dyn Fn(u64),
+) -> Result<MeasuredFigures, BaselineError> {
+    let start = Instant::now();
+    let go_on = || if stop.load(Ordering::Relaxed) { Err(BaselineError::Stopped) } else { Ok(()) };
+    let (mut ongoing, mut skipped) = (Vec::new(), Vec::new());
+    for planned in plan.items.iter().copied() {
+        go_on()?;
+        match timing::calibrate(planned.figure, sizes, planned.threads, plan.target) {
+            Ok(rounds) => ongoing.push(OngoingFigure { planned, rounds, sum: None, values: Vec::new() }),
+            Err(BaselineError::Cannot(because)) => {
+                skipped.push(SkippedFigure { id: planned.figure.id.into(), threads: planned.threads, because });
+            }
+            Err(error) => return Err(error),
+        }
+        progress(1);
+    }
+    for _ in 0..plan.repeats {
+        watch.look();
+        for figure in &mut ongoing {
+            go_on()?;
+            figure.measure(sizes)?;
+            progress(1);
+        }
+    }
+    for _ in 0..plan.more {
+        for figure in ongoing.iter_mut().filter(|figure| figure.result().refused.is_some()) {
+            go_on()?;
+            if start.elapsed() < plan.budget {
+                figure.measure(sizes)?;
+            }
+        }
+    }
+    Ok((ongoing.iter().map(OngoingFigure::result).collect(), skipped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::chosen;
+
+    #[test]
+    fn threads_go_beyond_the_processors() {
+        assert_eq!(thread_counts(ThreadCounts::Scaling, 2), [1, 2, 4, 8, 16, 32]);
+        assert_eq!(thread_counts(ThreadCounts::Scaling, 24), [1, 2, 4, 8, 16, 24, 32]);
+        assert_eq!(thread_counts(ThreadCounts::Scaling, 48).last(), Some(&64));
+        assert_eq!(thread_counts(ThreadCounts::OneAndAll, 1), [1]);
+    }
+
+    #[test]
+    fn each_figure_gets_its_values_and_a_stop_ends_it() {
+        let plan = BaselinePlan {
+            target: Duration::from_micros(200),
+            repeats: 3,
+            more: 0,
+            ..BaselinePlan::check(&chosen("processor"))
+        };
+        let sizes = WorkingSizes { array_bytes: 1 << 16, available_bytes: 1 << 40 };
+        let root = std::path::Path::new("/");
+        let (mut watch, stop) = (CircumstanceWatch::start(root), AtomicBool::new(false));
+        let done = std::cell::Cell::new(0);
+        let count = |more| done.set(done.get() + more);
+        let (figures, skipped) = measure(&plan, &sizes, &mut watch, &stop, &count).expect("measured");
+        assert_eq!((figures.len(), skipped.len(), done.get()), (5, 0, plan.steps()));
+        assert!(figures.iter().all(|figure| figure.values.len() == 3 && figure.values.iter().all(|v| *v > 0.0)));
+        stop.store(true, Ordering::Relaxed);
+        let stopped = measure(&plan, &sizes, &mut watch, &stop, &count);
+        assert!(matches!(stopped, Err(BaselineError::Stopped)));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_skipped_with_its_reason() {
+        let plan =
+            BaselinePlan { target: Duration::from_micros(100), ..BaselinePlan::check(&chosen("memory.latency.256M")) };
+        let sizes = WorkingSizes { array_bytes: 1 << 16, available_bytes: 1 << 20 };
+        let mut watch = CircumstanceWatch::start(std::path::Path::new("/"));
+        let (figures, skipped) = measure(&plan, &sizes, &mut watch, &AtomicBool::new(false), &|_| {}).expect("done");
+        assert!(figures.is_empty() && skipped[0].because.contains("memory"), "{skipped:?}");
+    }
+}

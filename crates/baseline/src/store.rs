@@ -1,0 +1,148 @@
+//! The baseline of a machine and the newest measurement after it, in one file a machine.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::document::BaselineDocument;
+
+/// Name of the file's contract.
+pub const SCHEMA: &str = "diskwright.baseline-profile/1";
+/// What is larger than this is no profile of a machine.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// What is kept of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineProfile {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The machine's name.
+    pub host: String,
+    /// Its baseline.
+    pub baseline: BaselineDocument,
+    /// The newest measurement since.
+    pub latest: Option<BaselineDocument>,
+}
+
+/// The file of a machine in a folder. Names of hosts that are not plain get a checksum (FNV-1a), so that two differ.
+#[must_use]
+pub fn file(folder: &Path, host: &str) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let plain: String = host.chars().map(|c| if is_plain(c) { c } else { '_' }).take(80).collect();
+    let sum = host.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    folder.join(if plain == host { format!("{plain}.json") } else { format!("{plain}-{:08x}.json", sum as u32) })
+}
+
+/// Reads what is kept of a machine; `None` where there is nothing.
+///
+/// # Errors
+/// Why the file cannot be used.
+pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
+    let path = file(folder, host);
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let opened = match fs::File::open(&path) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let mut bytes = Vec::new();
+    opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(wrong(format!("larger than {MOST_BYTES} bytes")));
+    }
+    let profile: MachineProfile = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    if profile.schema != SCHEMA {
+        return Err(wrong(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema)));
+    }
+    profile.baseline.check().map_err(wrong)?;
+    profile.latest.as_ref().map_or(Ok(()), BaselineDocument::check).map_err(wrong)?;
+    Ok((profile.host == host).then_some(profile))
+}
+
+/// Keeps a measurement: as the baseline where there is none or `replace` says so, else as the newest. Readers see the
+/// old file or the new one.
+///
+/// # Errors
+/// When the system refuses.
+pub fn keep(folder: &Path, document: &BaselineDocument, replace: bool) -> io::Result<PathBuf> {
+    let host = document.machine.host.as_str();
+    diskwright_guard::check_new(&folder.join("baseline")).map_err(io::Error::other)?;
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    let lock = fs::File::open(folder)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    let before = if replace { None } else { load(folder, host).map_err(io::Error::other)? };
+    let profile = match before {
+        Some(before) => MachineProfile { latest: Some(document.clone()), ..before },
+        None => MachineProfile { schema: SCHEMA.into(), host: host.into(), baseline: document.clone(), latest: None },
+    };
+    let path = file(folder, host);
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written.map(|()| path)
+}
+
+fn write(path: &Path, profile: &MachineProfile) -> io::Result<()> {
+    let mut text = serde_json::to_string_pretty(profile)?;
+    text.push('\n');
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document;
+    use crate::machine::BaselineMachine;
+
+    fn measured(host: &str, day: &str) -> BaselineDocument {
+        let machine = BaselineMachine { host: host.into(), ..BaselineMachine::default() };
+        let (schema, measured) = (document::SCHEMA.into(), day.into());
+        BaselineDocument { schema, measured, machine, ..BaselineDocument::default() }
+    }
+
+    #[test]
+    fn the_first_is_the_baseline_until_it_is_replaced() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("baselines");
+        let days = |host: &str| {
+            let kept = load(&folder, host).expect("read")?;
+            Some((kept.baseline.measured, kept.latest.map(|latest| latest.measured)))
+        };
+        assert_eq!(days("db1"), None);
+        keep(&folder, &measured("db1", "1"), false).expect("kept");
+        assert_eq!(days("db1"), Some(("1".into(), None)));
+        keep(&folder, &measured("db1", "2"), false).expect("kept");
+        keep(&folder, &measured("db1", "3"), false).expect("kept");
+        assert_eq!(days("db1"), Some(("1".into(), Some("3".into()))));
+        keep(&folder, &measured("db1", "4"), true).expect("kept");
+        assert_eq!((days("db1"), days("db2")), (Some(("4".into(), None)), None));
+    }
+
+    #[test]
+    fn damaged_files_are_named_and_not_overwritten() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = file(root.path(), "db1");
+        fs::write(&path, "{").expect("written");
+        assert!(load(root.path(), "db1").expect_err("damaged").contains("db1.json"));
+        assert!(keep(root.path(), &measured("db1", "1"), false).is_err());
+        keep(root.path(), &measured("db1", "1"), true).expect("replaced");
+        assert!(load(root.path(), "db1").expect("read").is_some());
+    }
+
+    #[test]
+    fn hosts_with_odd_names_have_files_of_their_own() {
+        let folder = Path::new("x");
+        assert_eq!(file(folder, "db-1"), Path::new("x/db-1.json"));
+        assert_ne!(file(folder, "a/b"), file(folder, "a_b"));
+        assert!(!file(folder, "../../etc/passwd").to_string_lossy().contains(".."));
+    }
+}

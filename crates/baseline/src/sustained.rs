@@ -1,0 +1,121 @@
+//! Minutes of work by all processors: a processor that gets too hot, or a cloud's processor credits that run out, show
+//! as a rate that falls.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::circumstances::{SeenRange, clock_hz, temperature};
+use crate::document::median;
+use crate::figure::{FigureKind, definition};
+use crate::machine::WorkingSizes;
+use crate::{BaselineError, timing};
+
+/// What is worked on: floating-point operations heat a processor most of what the list has.
+const FIGURE: &str = "processor.floating";
+/// Time of a part.
+const PART: Duration = Duration::from_secs(1);
+/// Fewer parts than this have no beginning and end of their own.
+pub const LEAST_PARTS: usize = 12;
+/// A fall by less than this is noise.
+const FALL: f64 = 0.05;
+
+/// How the rate went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SustainedResult {
+    /// The figure that was repeated.
+    pub figure: String,
+    /// Threads.
+    pub threads: usize,
+    /// How long, s.
+    pub seconds: f64,
+    /// Rate of each part of about a second.
+    pub rates: Vec<f64>,
+    /// Median of the first quarter.
+    pub first: f64,
+    /// Median of the last quarter.
+    pub last: f64,
+    /// How much the rate fell, as a share of the first; negative if it rose.
+    pub fell_by: f64,
+    /// Whether that is more than noise.
+    pub has_fallen: bool,
+    /// Clock by a chain of dependent instructions, between parts, Hz.
+    pub clock_hz: Option<SeenRange>,
+    /// The hottest sensor, degrees Celsius, where there is one.
+    pub temperature_c: Option<SeenRange>,
+}
+
+/// Judges rates in their order.
+#[must_use]
+pub fn judge(rates: Vec<f64>) -> SustainedResult {
+    let quarter = rates.len().div_ceil(4).max(1);
+    let (first, last) = match rates.as_slice() {
+        [] => (0.0, 0.0),
+        rates => (median(&rates[..quarter]), median(&rates[rates.len() - quarter..])),
+    };
+    let fell_by = if first > 0.0 { 1.0 - last / first } else { 0.0 };
+    SustainedResult { first, last, fell_by, has_fallen: fell_by > FALL, rates, ..SustainedResult::default() }
+}
+
+/// Works for a while.
+///
+/// # Errors
+/// When it was stopped or the system refused.
+pub fn run(
+    lasts: Duration,
+    threads: usize,
+    root: &Path,
+    stop: &AtomicBool,
+    progress: &dyn Fn(u64),
+) -> Result<SustainedResult, BaselineError> {
+    let figure = definition(FIGURE).ok_or_else(|| BaselineError::Cannot(format!("{FIGURE} is not in the list")))?;
+    let sizes = WorkingSizes::default();
+    let rounds = timing::calibrate(figure, &sizes, threads, PART)?;
+    let start = Instant::now();
+    let (mut rates, mut heat, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
+    while start.elapsed() < lasts {
+        if stop.load(Ordering::Relaxed) {
+            return Err(BaselineError::Stopped);
+        }
+        rates.push(timing::time(figure, &sizes, threads, rounds)?.value(FigureKind::Rate, threads));
+        heat.extend(temperature(root));
+        clocks.push(clock_hz());
+        progress(start.elapsed().as_secs());
+    }
+    let range = |values: &[f64]| {
+        let low = values.iter().copied().reduce(f64::min)?;
+        Some(SeenRange { low, high: values.iter().copied().fold(low, f64::max) })
+    };
+    Ok(SustainedResult {
+        figure: FIGURE.into(),
+        threads,
+        seconds: start.elapsed().as_secs_f64(),
+        clock_hz: range(&clocks),
+        temperature_c: range(&heat),
+        ..judge(rates)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_is_told_from_noise() {
+        let steady = judge(vec![10.0, 10.1, 9.9, 10.0, 10.0, 10.1, 9.9, 10.0]);
+        assert_eq!((steady.first, steady.last, steady.has_fallen), (10.05, 9.95, false));
+        let hot = judge(vec![10.0, 10.0, 9.0, 9.0, 8.0, 8.0, 8.0, 8.0]);
+        assert!(hot.has_fallen && (hot.fell_by - 0.2).abs() < 1e-12, "{hot:?}");
+        assert!(!judge(Vec::new()).has_fallen);
+    }
+
+    #[test]
+    fn it_works_for_as_long_as_it_should_and_stops() {
+        let stop = AtomicBool::new(true);
+        let stopped = run(Duration::from_secs(60), 1, Path::new("/"), &stop, &|_| {});
+        assert!(matches!(stopped, Err(BaselineError::Stopped)));
+    }
+}

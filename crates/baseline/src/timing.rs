@@ -1,0 +1,166 @@
+//! How work is timed: the same amount each time, by one thread or by several that begin at the same moment.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::BaselineError;
+use crate::figure::{FigureDefinition, FigureKind, ThreadShare};
+use crate::machine::WorkingSizes;
+
+/// Work that was done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkTime {
+    /// From the first thread's start to the last one's end, s.
+    pub seconds: f64,
+    /// Units of all threads.
+    pub units: f64,
+    /// Sum over the results; the same for the same rounds.
+    pub sum: u64,
+}
+
+impl WorkTime {
+    /// The figure.
+    #[must_use]
+    pub fn value(&self, kind: FigureKind, threads: usize) -> f64 {
+        match kind {
+            FigureKind::Rate => self.units / self.seconds,
+            // each thread did its share of the units
+            FigureKind::Time => self.seconds / (self.units / threads as f64),
+        }
+    }
+}
+
+/// What one thread did.
+struct ThreadTime {
+    start: Instant,
+    end: Instant,
+    units: f64,
+    sum: u64,
+}
+
+/// Times rounds of work in each of some threads. A tenth of them goes before and is not counted.
+///
+/// # Errors
+/// Those of the work.
+pub fn time(
+    figure: &FigureDefinition,
+    sizes: &WorkingSizes,
+    threads: usize,
+    rounds: u64,
+) -> Result<WorkTime, BaselineError> {
+    let (barrier, failed) = (Barrier::new(threads), AtomicBool::new(false));
+    let one = |index: usize| {
+        let share = ThreadShare { index, threads };
+        let prepared = (figure.make)(sizes, share).and_then(|mut kernel| {
+            (kernel.work)((rounds / 10).max(1))?;
+            Ok(kernel)
+        });
+        failed.fetch_or(prepared.is_err(), Ordering::SeqCst);
+        barrier.wait();
+        let mut kernel = prepared?;
+        if failed.load(Ordering::SeqCst) {
+            // the thread that failed says why
+            return Err(BaselineError::Stopped);
+        }
+        let start = Instant::now();
+        let sum = (kernel.work)(rounds)?;
+        Ok(ThreadTime { start, end: Instant::now(), units: kernel.units * rounds as f64, sum })
+    };
+    let results: Vec<Result<ThreadTime, BaselineError>> = std::thread::scope(|scope| {
+        let one = &one;
+        let running: Vec<_> = (0..threads).map(|index| scope.spawn(move || one(index))).collect();
+        let panicked = |_| Err(BaselineError::Cannot("a thread of the measurement ended".into()));
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    let (done, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    let mut errors: Vec<BaselineError> = errors.into_iter().filter_map(Result::err).collect();
+    errors.sort_by_key(|error| matches!(error, BaselineError::Stopped));
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error);
+    }
+    let done: Vec<ThreadTime> = done.into_iter().flatten().collect();
+    let start = done.iter().map(|thread| thread.start).min();
+    let end = done.iter().map(|thread| thread.end).max();
+    let took = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+    Ok(WorkTime {
+        seconds: took.as_secs_f64().max(1e-9),
+        units: done.iter().map(|thread| thread.units).sum(),
+        sum: done.iter().fold(0, |sum, thread| sum.wrapping_add(thread.sum)),
+    })
+}
+
+/// Rounds for each thread that take about so long. The tries warm the machine up, too.
+///
+/// # Errors
+/// Those of the work.
+pub fn calibrate(
+    figure: &FigureDefinition,
+    sizes: &WorkingSizes,
+    threads: usize,
+    target: Duration,
+) -> Result<u64, BaselineError> {
+    let target = target.as_secs_f64();
+    let mut rounds = 1u64;
+    loop {
+        let seconds = time(figure, sizes, threads, rounds)?.seconds;
+        if seconds >= target / 8.0 || rounds >= 1 << 40 {
+            return Ok(((rounds as f64 * target / seconds).round() as u64).max(1));
+        }
+        let times = (target / 4.0 / seconds).clamp(2.0, 64.0);
+        rounds = (rounds as f64 * times).ceil() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::{FIGURES, ThreadCounts, WorkKernel, definition};
+
+    fn sizes() -> WorkingSizes {
+        WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 }
+    }
+
+    /// Each figure works, in as many threads as it is measured with, and the same work gives the same sum.
+    #[test]
+    fn every_figure_can_be_timed() {
+        for figure in FIGURES {
+            let threads = if figure.counts == ThreadCounts::One { 1 } else { 3 };
+            let once = match time(figure, &sizes(), threads, 2) {
+                Err(BaselineError::Cannot(_)) if figure.id == "kernel.wake" => continue,
+                other => other.unwrap_or_else(|error| panic!("{}: {error}", figure.id)),
+            };
+            let again = time(figure, &sizes(), threads, 2).expect(figure.id);
+            assert_eq!((once.units, once.sum), (again.units, again.sum), "{}", figure.id);
+            let value = once.value(figure.kind, threads);
+            assert!(value.is_finite() && value > 0.0, "{}: {value}", figure.id);
+        }
+    }
+
+    #[test]
+    fn rates_add_up_and_times_are_of_one_thread() {
+        let two = WorkTime { seconds: 2.0, units: 8.0, sum: 0 };
+        assert_eq!((two.value(FigureKind::Rate, 2), two.value(FigureKind::Time, 2)), (4.0, 0.5));
+    }
+
+    /// More rounds are asked for until they take as long as they should; only their ratio is judged here.
+    #[test]
+    fn calibration_asks_for_more_rounds_of_longer_work() {
+        let figure = definition("processor.integer").expect("known");
+        let rounds = |milliseconds| calibrate(figure, &sizes(), 1, Duration::from_millis(milliseconds)).expect("timed");
+        assert!(rounds(100) > rounds(5));
+    }
+
+    #[test]
+    fn one_thread_that_cannot_ends_all_with_its_reason() {
+        fn make(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
+            if share.index == 1 {
+                return Err(BaselineError::Cannot("no".into()));
+            }
+            Ok(WorkKernel { work: Box::new(Ok), units: 1.0, is_repeatable: true })
+        }
+        let figure = FigureDefinition { make, ..*definition("processor.integer").expect("known") };
+        let error = time(&figure, &sizes(), 3, 1).expect_err("one cannot");
+        assert_eq!(error.to_string(), "no");
+    }
+}

@@ -1,0 +1,230 @@
+//! The kernel's own description of its types (BTF, Documentation/bpf/btf.rst): where a request's fields lie. Programs
+//! at typed tracepoints read them there, which costs less than an event's record and cannot be interrupted by another
+//! event's program.
+
+use std::fs;
+
+/// Where a running kernel tells its types.
+const FILE: &str = "/sys/kernel/btf/vmlinux";
+const MAGIC: u16 = 0xeb9f;
+
+// kinds of types
+const POINTER: u32 = 2;
+const ARRAY: u32 = 3;
+const STRUCTURE: u32 = 4;
+const ENUM: u32 = 6;
+const TYPEDEF: u32 = 8;
+const PROTOTYPE: u32 = 13;
+
+/// All types, by number.
+#[derive(Debug)]
+pub(super) struct KernelTypes {
+    bytes: Vec<u8>,
+    /// Where each type begins; 0 is `void`.
+    types: Vec<usize>,
+    strings: usize,
+}
+
+/// Where the fields of a request lie, bytes, and the numbers that tell its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestFields {
+    /// Types of the tracepoints.
+    pub complete: u32,
+    pub issue: u32,
+    /// The one that calibrates ([`crate::cost::CALIBRATED`]).
+    pub rename: u32,
+    /// Which argument of `block_rq_issue` is the request; of `block_rq_complete` it is the first.
+    pub issue_argument: usize,
+    pub queue: usize,
+    pub disk: usize,
+    pub major: usize,
+    pub first_minor: usize,
+    pub flags: usize,
+    pub sector: usize,
+    pub length: usize,
+    pub start: usize,
+    pub operation_mask: u32,
+    pub read: u32,
+    pub write: u32,
+    pub flush: u32,
+    pub discards: [u32; 2],
+    /// Flags of writes that somebody waits for.
+    pub sync: u32,
+}
+
+impl KernelTypes {
+    /// Those of this kernel; `None` where it does not tell.
+    pub(super) fn read() -> Option<KernelTypes> {
+        KernelTypes::parse(fs::read(FILE).ok()?)
+    }
+
+    pub(super) fn parse(bytes: Vec<u8>) -> Option<KernelTypes> {
+        let word = |from: usize| word(&bytes, from);
+        if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
+            return None;
+        }
+        let head = word(4)? as usize;
+        let (from, length) = (word(8)? as usize, word(12)? as usize);
+        let strings = head.checked_add(word(16)? as usize)?;
+        let mut next = head.checked_add(from)?;
+        let end = next.checked_add(length)?.min(bytes.len());
+        let mut types = vec![0];
+        while next + 12 <= end {
+            types.push(next);
+            let info = word(next + 4)?;
+            let members = (info & 0xffff) as usize;
+            next += 12
+                + match info >> 24 & 0x1f {
+                    // integers, variables and tags have a word more
+                    1 | 14 | 17 => 4,
+                    ARRAY => 12,
+                    // structures and unions, sections, enums of 64 bits
+                    STRUCTURE | 5 | 15 | 19 => members * 12,
+                    ENUM | PROTOTYPE => members * 8,
+                    _ => 0,
+                };
+        }
+        Some(KernelTypes { bytes, types, strings })
+    }
+
+    fn kind(&self, number: u32) -> Option<u32> {
+        let from = *self.types.get(number as usize).filter(|from| **from > 0)?;
+        Some(word(&self.bytes, from + 4)? >> 24 & 0x1f)
+    }
+
+    /// What a pointer, a typedef or a qualifier stands for.
+    fn target(&self, number: u32) -> Option<u32> {
+        word(&self.bytes, self.types.get(number as usize)? + 8)
+    }
+
+    fn text(&self, offset: u32) -> Option<&[u8]> {
+        let text = self.bytes.get(self.strings.checked_add(offset as usize)?..)?;
+        text.split(|byte| *byte == 0).next()
+    }
+
+    /// Numbers of the types of a kind and name.
+    fn named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
+        (1..self.types.len() as u32).filter(move |number| {
+            self.kind(*number) == Some(kind)
+                && word(&self.bytes, self.types[*number as usize]).and_then(|text| self.text(text))
+                    == Some(name.as_bytes())
+        })
+    }
+
+    /// The parts of a type, each of so many words.
+    fn parts(&self, number: u32, words: usize) -> impl Iterator<Item = [u32; 3]> {
+        let from = self.types.get(number as usize).copied().filter(|from| *from > 0);
+        let count = from.and_then(|from| word(&self.bytes, from + 4)).map_or(0, |info| info & 0xffff) as usize;
+        (0..count).filter_map(move |part| {
+            let begin = from? + 12 + part * words * 4;
+            let third = if words > 2 { word(&self.bytes, begin + 8)? } else { 0 };
+            Some([word(&self.bytes, begin)?, word(&self.bytes, begin + 4)?, third])
+        })
+    }
+
+    /// Bytes from the beginning of a structure to its field.
+    fn field(&self, structure: &str, field: &str) -> Option<usize> {
+        self.named(STRUCTURE, structure).find_map(|number| {
+            let found = self.parts(number, 3).find(|[name, ..]| self.text(*name) == Some(field.as_bytes()));
+            // the upper byte is a bit field's width
+            found.map(|[_, _, bits]| (bits & 0xff_ffff) as usize / 8)
+        })
+    }
+
+    fn constant(&self, group: &str, name: &str) -> Option<u32> {
+        self.named(ENUM, group).find_map(|number| {
+            let found = self.parts(number, 2).find(|[text, ..]| self.text(*text) == Some(name.as_bytes()));
+            found.map(|[_, value, _]| value)
+        })
+    }
+
+    /// Which of a tracepoint's arguments points to a request.
+    fn request_argument(&self, tracepoint: u32) -> Option<usize> {
+        let prototype = self.target(self.target(tracepoint)?)?;
+        if self.kind(prototype)? != PROTOTYPE {
+            return None;
+        }
+        // the first one is the tracer's own
+        self.parts(prototype, 2).skip(1).position(|[_, argument, _]| {
+            self.kind(argument) == Some(POINTER)
+                && self.target(argument).is_some_and(|to| self.named(STRUCTURE, "request").any(|number| number == to))
+        })
+    }
+
+    /// All that a program needs; `None` where this kernel's requests are made otherwise (before 5.17).
+    pub(super) fn request(&self) -> Option<RequestFields> {
+        let tracepoint = |name: &str| self.named(TYPEDEF, name).next();
+        let (complete, issue) = (tracepoint("btf_trace_block_rq_complete")?, tracepoint("btf_trace_block_rq_issue")?);
+        if self.request_argument(complete)? != 0 {
+            return None;
+        }
+        let operation = |name: &str| self.constant("req_op", name);
+        let flag = |name: &str| self.constant("req_flag_bits", name).and_then(|bit| 1u32.checked_shl(bit));
+        let request = |name: &str| self.field("request", name);
+        Some(RequestFields {
+            complete,
+            issue,
+            rename: tracepoint("btf_trace_task_rename")?,
+            issue_argument: self.request_argument(issue)?,
+            queue: request("q")?,
+            disk: self.field("request_queue", "disk")?,
+            major: self.field("gendisk", "major")?,
+            first_minor: self.field("gendisk", "first_minor")?,
+            flags: request("cmd_flags")?,
+            sector: request("__sector")?,
+            length: request("__data_len")?,
+            start: request("start_time_ns")?,
+            // the first flag lies behind the operation's bits
+            operation_mask: flag("__REQ_FAILFAST_DEV")? - 1,
+            read: operation("REQ_OP_READ")?,
+            write: operation("REQ_OP_WRITE")?,
+            flush: operation("REQ_OP_FLUSH")?,
+            discards: [operation("REQ_OP_DISCARD")?, operation("REQ_OP_SECURE_ERASE")?],
+            sync: flag("__REQ_SYNC")? | flag("__REQ_FUA")? | flag("__REQ_PREFLUSH")?,
+        })
+    }
+}
+
+fn word(bytes: &[u8], from: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(from..from.checked_add(4)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's words and numbers of include/linux/blk_types.h: `REQ_OP_READ` 0, `WRITE` 1, `FLUSH` 2, `DISCARD` 3,
+    /// `SECURE_ERASE` 5 and eight bits of operation, which no kernel has changed since 4.10.
+    #[test]
+    fn this_kernels_requests_are_found() {
+        let Some(fields) = KernelTypes::read().and_then(|types| types.request()) else {
+            eprintln!("skipped: this kernel does not tell its types, or makes requests otherwise");
+            return;
+        };
+        assert_eq!((fields.read, fields.write, fields.flush, fields.discards), (0, 1, 2, [3, 5]));
+        assert_eq!((fields.operation_mask, fields.sync.count_ones()), (0xff, 3));
+        assert_eq!(fields.sync & fields.operation_mask, 0);
+        assert!(fields.complete != fields.issue && fields.issue_argument <= 1);
+        let request = [fields.queue, fields.flags, fields.sector, fields.length, fields.start];
+        assert!(request.iter().all(|bytes| *bytes < 1024), "{fields:?}");
+        assert_eq!(fields.first_minor - fields.major, 4);
+    }
+
+    #[test]
+    fn types_that_are_cut_or_are_none_give_no_program() {
+        assert!(KernelTypes::parse(Vec::new()).is_none());
+        assert!(KernelTypes::parse(b"no types at all, but long enough for a head".to_vec()).is_none());
+        let Ok(whole) = fs::read(FILE) else {
+            eprintln!("skipped: this kernel does not tell its types");
+            return;
+        };
+        for part in [1, 4, 8, 20, 24, 25, 40, 100, 1000, whole.len() / 4, whole.len() / 2] {
+            let types = KernelTypes::parse(whole[..part].to_vec());
+            assert!(types.is_none_or(|types| types.request().is_none()), "{part}");
+        }
+        // a head that lies
+        let mut wild = whole[..4096].to_vec();
+        wild[8..24].fill(0xff);
+        assert!(KernelTypes::parse(wild).is_none_or(|types| types.request().is_none()));
+    }
+}

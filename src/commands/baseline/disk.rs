@@ -1,0 +1,40 @@
+//! The disk's part of a baseline: `probe quick`, in a process of its own, as whoever types it starts it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use diskwright_baseline::document::{BaselineDisk, DiskFigure};
+use diskwright_probe::profile::{MeasurementContext, Profile};
+use diskwright_results::document::ProbeDocument;
+
+use crate::commands::{Failure, output};
+
+/// Measures a target; the device's profile is saved as always.
+pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
+    let child = Command::new("/proc/self/exe")
+        .args(["probe", "quick"])
+        .arg(target)
+        .arg("--json")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let answer = child.wait_with_output()?;
+    if !answer.status.success() {
+        let reason = format!("`probe quick {}` failed; nothing was saved", output::name(target.display()));
+        return Err(Failure::Failed(reason));
+    }
+    let document: ProbeDocument = serde_json::from_slice(&answer.stdout)?;
+    let context = MeasurementContext {
+        target_bytes: document.target_bytes,
+        complete: document.complete,
+        ..MeasurementContext::default()
+    };
+    let profile = Profile::of(&document.device, &document.runs, &context);
+    let figure = |figure: diskwright_probe::profile::ProfileFigure| DiskFigure {
+        figure: figure.figure,
+        unit: figure.unit,
+        value: figure.value,
+    };
+    let figures = profile.figures.into_iter().map(figure).collect();
+    Ok(BaselineDisk { target: document.target, figures })
+}

@@ -1,0 +1,211 @@
+//! `baseline`: what this machine does, kept so that a later look can say whether it has become slower.
+
+mod disk;
+pub mod saved;
+mod screen;
+pub mod sides;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use diskwright_base::units::parse_duration;
+use diskwright_baseline::circumstances::CircumstanceWatch;
+use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::document::{BaselineDocument, SCHEMA, ThreadScaling};
+use diskwright_baseline::figure::{self, FIGURES, FigureDefinition, GROUPS};
+use diskwright_baseline::machine::BaselineMachine;
+use diskwright_baseline::rounds::{self, BaselinePlan};
+use diskwright_baseline::sustained;
+use diskwright_counters::live::{Clock, SystemClock};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{Failure, compare_results, find, output, output_file, when};
+use saved::BaselineUpdate;
+
+/// Arguments of `baseline`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Measure only these groups or figures: processor, memory, kernel, network, memory.latency, …; nothing is saved
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    only: Vec<String>,
+    /// Look for some seconds, with one thread, and compare with the saved baseline
+    #[arg(long, conflicts_with_all = ["sustained", "disk", "replace"])]
+    check: bool,
+    /// Then let all processors work for this long, and judge whether they slow down (heat, credits)
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    sustained: Option<Duration>,
+    /// Then measure a disk or file by `probe quick`; a file that is not there is made and removed
+    #[arg(long, value_name = "TARGET")]
+    disk: Option<PathBuf>,
+    /// Replace the saved baseline of this machine by this one
+    #[arg(long)]
+    replace: bool,
+    /// Save a baseline even if other programs used the processors meanwhile
+    #[arg(long)]
+    even_busy: bool,
+    /// Do not save the result
+    #[arg(long)]
+    no_save: bool,
+    /// Fail (exit code 1) if this machine is slower than its baseline by more than this, at one thread
+    #[arg(long, value_name = "SHARE", value_parser = compare_results::share)]
+    fail_if_slower: Option<f64>,
+    /// Write the result to this JSON file, for `compare`
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+    /// Write charts of scaling and of memory latency to this SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A shorter time has no beginning and end that could differ.
+const SHORTEST: Duration = Duration::from_secs(sustained::LEAST_PARTS as u64);
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let figures = chosen(&arguments.only)?;
+    if arguments.sustained.is_some_and(|lasts| lasts < SHORTEST) {
+        return Err(Failure::Usage(format!("--sustained takes at least {} s", SHORTEST.as_secs())));
+    }
+    for file in arguments.output.iter().chain(&arguments.svg) {
+        output_file::check(file)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let document = measure(arguments, &figures, &stop)?;
+    let before = saved::baseline(&document.machine.host);
+    let against = before.filter(|_| !arguments.replace).map(|before| (compare(&before, &document), before));
+    let update = saved::keep(arguments, &document);
+    if let Some(path) = &arguments.output {
+        output_file::write(path, output::document(&document)?.as_bytes())?;
+    }
+    if let Some(path) = &arguments.svg {
+        let picture = diskwright_report::curves::file("What this machine does", &screen::charts(&document));
+        output_file::write(path, picture.as_bytes())?;
+    }
+    if arguments.json {
+        output::json(&answer(&document, against.as_ref(), &update)?)?;
+    } else {
+        output::text(&screen::text(&document, against.as_ref(), &update))?;
+    }
+    hold(arguments, &document, against.as_ref())
+}
+
+/// The figures that are asked for.
+fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
+    if only.is_empty() {
+        return Ok(FIGURES.iter().collect());
+    }
+    let mut meant = Vec::new();
+    for word in only {
+        let found = figure::chosen(word);
+        if found.is_empty() {
+            let known = GROUPS.iter().map(|(group, _)| *group).chain(FIGURES.iter().map(|figure| figure.id));
+            let (near, groups) = (find::hint(word, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
+            let reason = format!("there is no group or figure `{word}`{near}; groups: {}", groups.join(", "));
+            return Err(Failure::Usage(reason));
+        }
+        meant.extend(found.into_iter().map(|figure| figure.id));
+    }
+    Ok(FIGURES.iter().filter(|figure| meant.contains(&figure.id)).collect())
+}
+
+fn bar(length: u64, message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(message);
+    bar
+}
+
+fn measure(
+    arguments: &Arguments,
+    figures: &[&'static FigureDefinition],
+    stop: &AtomicBool,
+) -> Result<BaselineDocument, Failure> {
+    let (root, start) = (Path::new("/"), Instant::now());
+    let measured = when::rfc3339(SystemClock.read().wall_ns);
+    let machine = BaselineMachine::read(root);
+    let sizes = machine.sizes(root);
+    let plan =
+        if arguments.check { BaselinePlan::check(figures) } else { BaselinePlan::full(figures, machine.processors) };
+    let mut watch = CircumstanceWatch::start(root);
+    let shown = bar(plan.steps(), "measuring this machine");
+    let (figures, skipped) = rounds::measure(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
+    shown.finish_and_clear();
+    let circumstances = watch.finish();
+    let mut remarks: Vec<String> = machine.small_arrays(&sizes).into_iter().collect();
+    remarks.extend(saved::doubts(&circumstances));
+    let sustained = match arguments.sustained {
+        None => None,
+        Some(lasts) => {
+            let shown = bar(lasts.as_secs(), "working for heat");
+            let result = sustained::run(lasts, machine.processors, root, stop, &|seconds| shown.set_position(seconds))?;
+            shown.finish_and_clear();
+            Some(result)
+        }
+    };
+    let disk = arguments.disk.as_deref().map(disk::measure).transpose()?;
+    Ok(BaselineDocument {
+        schema: SCHEMA.into(),
+        measured,
+        extent: if arguments.check { "check" } else { "full" }.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        machine,
+        seconds: start.elapsed().as_secs_f64(),
+        scaling: ThreadScaling::of(&figures, "processor.integer"),
+        figures,
+        skipped,
+        sustained,
+        disk,
+        circumstances,
+        remarks,
+    })
+}
+
+/// A comparison with the saved baseline.
+type Against = (BaselineComparison, BaselineDocument);
+
+fn answer(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(document)?;
+    if let Value::Object(fields) = &mut value {
+        let against = against.map(|(comparison, before)| {
+            json!({
+                "measured": before.measured,
+                "speed_one_thread": comparison.speed_one_thread,
+                "speed_all_threads": comparison.speed_all_threads,
+                "groups": comparison.groups,
+                "differences": comparison.differences,
+            })
+        });
+        fields.insert("against".into(), against.unwrap_or_default());
+        fields.insert("saved".into(), serde_json::to_value(update)?);
+    }
+    Ok(value)
+}
+
+/// Fails where nothing could be measured, or where the machine is slower than is allowed.
+fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Against>) -> Result<(), Failure> {
+    if document.figures.iter().all(|figure| figure.median.is_none()) {
+        return Err(Failure::Failed("no figure is firm: too noisy, or none could be measured".into()));
+    }
+    let Some(most) = arguments.fail_if_slower else { return Ok(()) };
+    let speed = against.and_then(|(comparison, _)| comparison.speed_one_thread);
+    let Some(speed) = speed else {
+        return Err(Failure::Failed("there is no saved baseline to compare with".into()));
+    };
+    if 1.0 - speed <= most {
+        return Ok(());
+    }
+    let share = |value: f64| diskwright_base::units::display(value, "fraction");
+    Err(Failure::Failed(format!("slower than the baseline by {}; the limit is {}", share(1.0 - speed), share(most))))
+}

@@ -1,0 +1,155 @@
+//! The saved baseline of this machine: keeping one, and what `why` and `report` say of a machine that became slower.
+
+use std::path::PathBuf;
+
+use diskwright_base::{moment, units};
+use diskwright_baseline::circumstances::BaselineCircumstances;
+use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::document::BaselineDocument;
+use diskwright_baseline::store::{self, MachineProfile};
+use diskwright_diagnosis::Verdict;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Arguments;
+use crate::commands::{ceilings, output};
+
+/// Other programs' share of the processors from which a measurement is no baseline.
+const BUSY: f64 = 0.10;
+/// Steal from which it is worth a word.
+const STOLEN: f64 = 0.01;
+/// A machine is called slower from here on.
+const SLOWER: f64 = 0.05;
+/// A look at the machine says something about a window that lies at most this far from it.
+const NEAR_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
+
+/// What became of a result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BaselineUpdate {
+    /// The file it was saved in; `null` where it was not.
+    pub file: Option<PathBuf>,
+    /// As the baseline, not as the newest look.
+    pub is_baseline: bool,
+    /// Why it was not saved.
+    pub because: Option<String>,
+}
+
+fn folder() -> Option<PathBuf> {
+    ceilings::state_folder().map(|folder| folder.join("baselines"))
+}
+
+/// What is saved of a machine: by this user, or for all of them.
+fn profile(host: &str) -> Option<MachineProfile> {
+    let read = |folder: PathBuf| match store::load(&folder, host) {
+        Ok(found) => found,
+        Err(error) => {
+            output::warn(format_args!("a saved baseline is ignored: {error}"));
+            None
+        }
+    };
+    ceilings::state_folders().into_iter().find_map(|folder| read(folder.join("baselines")))
+}
+
+/// The saved baseline of a machine.
+pub fn baseline(host: &str) -> Option<BaselineDocument> {
+    profile(host).map(|profile| profile.baseline)
+}
+
+/// Saves a result, or says why not.
+pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
+    let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
+    let is_baseline = !arguments.check && (arguments.replace || baseline(&document.machine.host).is_none());
+    let others = document.circumstances.others_share.unwrap_or(0.0);
+    match folder() {
+        _ if arguments.no_save => not("--no-save"),
+        _ if !arguments.only.is_empty() => not("--only measures a part"),
+        _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is firm"),
+        _ if arguments.check && baseline(&document.machine.host).is_none() => {
+            not("there is no baseline of this machine yet; `diskwright baseline` makes one")
+        }
+        _ if is_baseline && others > BUSY && !arguments.even_busy => {
+            let share = units::display(others, "fraction");
+            not(&format!("other programs used {share} of the processors; --even-busy saves it nevertheless"))
+        }
+        None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
+        Some(folder) => match store::keep(&folder, document, arguments.replace) {
+            Ok(file) => BaselineUpdate { file: Some(file), is_baseline, because: None },
+            Err(error) => not(&error.to_string()),
+        },
+    }
+}
+
+/// What a machine suffered while it was measured, where that is worth a word.
+pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
+    let share = |value: f64| units::display(value, "fraction");
+    let mut words = Vec::new();
+    if let Some(steal) = circumstances.steal_share.filter(|steal| *steal >= STOLEN) {
+        words.push(format!("steal at {}", share(steal)));
+    }
+    if let Some(others) = circumstances.others_share.filter(|others| *others >= STOLEN) {
+        words.push(format!("other programs at {} of the processors", share(others)));
+    }
+    if let Some(held) = circumstances.throttled_s.filter(|held| *held > 0.0) {
+        words.push(format!("{} held back by the cgroup's limit", units::display(held, "s")));
+    }
+    if let Some(times) = circumstances.thermal_throttles.filter(|times| *times > 0) {
+        words.push(format!("{times} slow-downs for heat"));
+    }
+    words
+}
+
+/// Why figures may be lower than the machine's own.
+pub fn doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
+    let busy = circumstances.others_share.filter(|others| *others > BUSY);
+    let words = busy.map(|others| {
+        let share = units::display(others, "fraction");
+        format!("other programs used {share} of the processors meanwhile: figures are lower than the machine's own")
+    });
+    words.into_iter().collect()
+}
+
+/// How much slower a machine is, in a sentence; `None` where that is no more than noise.
+pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &BaselineDocument) -> Option<String> {
+    let speed = comparison.speed_one_thread.filter(|speed| 1.0 - speed > SLOWER)?;
+    let day = before.measured.get(..10).unwrap_or(&before.measured);
+    let mut words = format!(
+        "this machine is {} slower than on the day of its baseline ({day}), at one thread",
+        units::display(1.0 - speed, "fraction")
+    );
+    for (index, more) in suffered(&now.circumstances).iter().enumerate() {
+        words += &format!("{}{more}", if index == 0 { ", with " } else { " and " });
+    }
+    let slow = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER);
+    let parts: Vec<String> =
+        slow.map(|group| format!("{} {}", group.group, units::display(1.0 - group.speed, "fraction"))).collect();
+    if !parts.is_empty() {
+        words += &format!(": {}", parts.join(", "));
+    }
+    Some(words)
+}
+
+/// What was found of the machine of a verdict near its window: `null` where there is no baseline with a later look.
+pub fn add(verdict: &mut Verdict) -> Value {
+    let Some(MachineProfile { baseline, latest: Some(latest), .. }) = profile(&verdict.host) else {
+        return Value::Null;
+    };
+    let times = [&verdict.window.from, &verdict.window.to, &latest.measured].map(|time| moment::parse(time));
+    let [Some(from), Some(to), Some(looked)] = times else { return Value::Null };
+    if looked < from.saturating_sub(NEAR_NS) || looked > to.saturating_add(NEAR_NS) {
+        return Value::Null;
+    }
+    let comparison = compare(&baseline, &latest);
+    let sentence = slower(&comparison, &baseline, &latest);
+    if let Some(sentence) = &sentence {
+        let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
+        verdict.certainty_limits.push(format!("measured on {day} UTC, {sentence}"));
+    }
+    json!({
+        "baseline": baseline.measured,
+        "measured": latest.measured,
+        "speed_one_thread": comparison.speed_one_thread,
+        "steal_share": latest.circumstances.steal_share,
+        "others_share": latest.circumstances.others_share,
+        "sentence": sentence,
+    })
+}

@@ -1,0 +1,177 @@
+//! A baseline for people: a table, the scaling curve, what the machine suffered, and how it compares.
+
+use std::fmt::Write as _;
+
+use diskwright_base::units::display;
+use diskwright_baseline::document::{BaselineDocument, FigureResult};
+use diskwright_baseline::figure::GROUPS;
+use diskwright_baseline::rounds::WIDEST;
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
+use diskwright_report::{Align, Ink, TextTable, plot};
+
+use super::saved::{self, BaselineUpdate};
+use super::{Against, sides};
+use crate::commands::output;
+
+/// The screen.
+pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> String {
+    let style = output::style();
+    let machine = &document.machine;
+    let model = machine.processor.as_deref().unwrap_or("processor unknown");
+    let memory = display(machine.memory_bytes as f64, "bytes");
+    let head = style.paint(Ink::Bold, &format!("What {} does", style.clean(&machine.host)));
+    let processors =
+        if machine.processors == 1 { "1 processor".into() } else { format!("{} processors", machine.processors) };
+    let mut out =
+        format!("{head}\n{}, {processors}, {memory}, Linux {}\n\n", style.clean(model), style.clean(&machine.kernel));
+    out += &figures(document).render(&style);
+    if let Some(scaling) = &document.scaling {
+        out += &format!("\n{}", plot::draw(&scaling_chart(document), &style, 8));
+        let threads = if scaling.knee_threads == 1 { "1 thread" } else { &format!("{} threads", scaling.knee_threads) };
+        let _ = writeln!(out, "Knee at {threads}: {} times the rate of one.", digits(scaling.speedup));
+    }
+    out += &sustained(document);
+    if let Some(disk) = &document.disk {
+        let _ = writeln!(out, "\nDisk {}", style.clean(&disk.target));
+        for figure in &disk.figures {
+            let _ = writeln!(out, "  {:<18} {}", figure.figure, display(figure.value, &figure.unit));
+        }
+    }
+    out.push('\n');
+    for line in notes(document) {
+        let _ = writeln!(out, "{}", style.paint(Ink::Dim, &style.clean(&line)));
+    }
+    if let Some((comparison, before)) = against {
+        out += &format!("\n{}", sides::against(comparison, before, document, &style));
+    }
+    out + &kept(update)
+}
+
+fn digits(value: f64) -> String {
+    display(value, "count")
+}
+
+/// A row for each figure: one thread, all threads.
+fn figures(document: &BaselineDocument) -> TextTable {
+    let all = document.machine.processors;
+    let has_all = all > 1 && document.figures.iter().any(|figure| figure.threads == all);
+    let mut table = TextTable::new().text("figure").column("1 thread", Align::Right).column("spread", Align::Right);
+    if has_all {
+        let title = format!("{all} threads");
+        table = table.column(&title, Align::Right).column("spread", Align::Right).column("times", Align::Right);
+    }
+    for (group, _) in GROUPS {
+        let of_group = document.figures.iter().filter(|figure| figure.group() == *group && figure.threads == 1);
+        for one in of_group {
+            let mut cells = vec![format!("{group}: {}", one.title)];
+            cells.extend(value(one));
+            if let Some(many) = document.figure(&one.id, all).filter(|_| has_all) {
+                cells.extend(value(many));
+                let times = many.median.zip(one.median).filter(|_| one.better == "higher");
+                cells.push(times.map_or(String::new(), |(many, one)| digits(many / one)));
+            }
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn value(figure: &FigureResult) -> [String; 2] {
+    let median = figure.median.map_or_else(|| "too noisy".into(), |median| display(median, &figure.unit));
+    [median, format!("{:.1} %", figure.spread * 100.0)]
+}
+
+fn sustained(document: &BaselineDocument) -> String {
+    let Some(long) = &document.sustained else { return String::new() };
+    let rate = |value: f64| display(value, "per_s");
+    let change = if long.has_fallen {
+        format!("fell by {}: heat, credits, or another limit", display(long.fell_by, "fraction"))
+    } else {
+        "did not fall".into()
+    };
+    let heat = long.temperature_c.map_or_else(
+        || "no temperature sensor".into(),
+        |t| format!("{} to {}", display(t.low, "celsius"), display(t.high, "celsius")),
+    );
+    format!(
+        "\nWork of all processors for {}: {} at first, {} at the end; the rate {change} ({heat}).\n",
+        display(long.seconds, "s"),
+        rate(long.first),
+        rate(long.last)
+    )
+}
+
+/// What is to be known besides the figures.
+fn notes(document: &BaselineDocument) -> Vec<String> {
+    let seen = &document.circumstances;
+    let mut lines = Vec::new();
+    let mut meanwhile = saved::suffered(seen);
+    if meanwhile.is_empty() {
+        meanwhile.push("no steal, no other programs, no limits seen".into());
+    }
+    if let Some(clock) = seen.frequency_hz.or(seen.clock_hz) {
+        let hertz = |value: f64| format!("{:.2}", value / 1e9);
+        meanwhile.push(format!("clock about {} to {} GHz", hertz(clock.low), hertz(clock.high)));
+    }
+    if let Some(heat) = seen.temperature_c {
+        meanwhile.push(format!("up to {}", display(heat.high, "celsius")));
+    }
+    lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), display(document.seconds, "s")));
+    let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();
+    if !refused.is_empty() {
+        let widest = display(WIDEST, "fraction");
+        let (count, all) = (refused.len(), document.figures.len());
+        lines.push(format!(
+            "Too noisy: {count} of {all} figures; the middle half of their values spreads over more than {widest}."
+        ));
+    }
+    lines
+        .extend(document.skipped.iter().map(|skipped| format!("{} was not measured: {}", skipped.id, skipped.because)));
+    lines.extend(document.remarks.iter().cloned());
+    if document.disk.is_none() && document.extent == "full" {
+        lines.push("No disk was measured; --disk TARGET does.".into());
+    }
+    lines
+}
+
+fn kept(update: &BaselineUpdate) -> String {
+    match (&update.file, &update.because) {
+        (Some(file), _) if update.is_baseline => {
+            format!("\nSaved as the baseline of this machine: {}\n", file.display())
+        }
+        (Some(file), _) => format!("\nSaved as the newest look at this machine: {}\n", file.display()),
+        (None, Some(because)) => format!("\nNot saved: {because}.\n"),
+        (None, None) => String::new(),
+    }
+}
+
+/// The curves of a baseline: throughput by threads, latency by working set.
+pub fn charts(document: &BaselineDocument) -> Vec<Curves> {
+    let latency = |figure: &FigureResult| {
+        let bytes = diskwright_base::units::parse_size(figure.id.strip_prefix("memory.latency.")?).ok()?;
+        Some(CurvePoint { x: bytes as f64, y: figure.median?, interval: None })
+    };
+    let points = document.figures.iter().filter_map(latency).collect();
+    let latency = Curves {
+        title: "Memory latency by working set".into(),
+        x: Axis { words: "Working set".into(), unit: "bytes".into(), scale: AxisScale::Log },
+        y: Axis { words: "Time of a load".into(), unit: "s".into(), scale: AxisScale::Log },
+        lines: vec![ChartCurve { name: String::new(), points }],
+    };
+    vec![scaling_chart(document), latency]
+}
+
+fn scaling_chart(document: &BaselineDocument) -> Curves {
+    let points = document.scaling.iter().flat_map(|scaling| &scaling.points);
+    let point = |point: &diskwright_baseline::document::ScalingPoint| CurvePoint {
+        x: point.threads as f64,
+        y: point.rate,
+        interval: None,
+    };
+    Curves {
+        title: "Integer rounds by concurrent threads".into(),
+        x: Axis { words: "Concurrent threads".into(), unit: "count".into(), scale: AxisScale::Log },
+        y: Axis { words: "Rate of all threads".into(), unit: "per_s".into(), scale: AxisScale::Linear },
+        lines: vec![ChartCurve { name: String::new(), points: points.map(point).collect() }],
+    }
+}

@@ -1,0 +1,134 @@
+//! Two baselines side by side: `compare A.json B.json`, and a machine against its own.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use diskwright_base::units::display;
+use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::document::{BaselineDocument, is_baseline};
+use diskwright_report::{Align, Ink, Style, TextTable};
+
+use super::saved;
+use crate::commands::{Failure, output};
+
+/// Largest file that is read.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// True for a file that says it is a baseline, of whatever version.
+pub fn is(path: &Path) -> bool {
+    let mut head = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // a folder cannot be read, and is a log
+        let _ = file.take(4096).read_to_end(&mut head);
+    }
+    is_baseline(&head)
+}
+
+fn read(path: &Path) -> Result<BaselineDocument, Failure> {
+    let wrong = |why: String| Failure::Failed(format!("{}: {why}", output::name(path.display())));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(wrong(format!("larger than the limit of {} MiB", MOST_BYTES >> 20)));
+    }
+    if !is_baseline(&bytes) {
+        return Err(wrong("not a baseline; a baseline can only be compared with a baseline".into()));
+    }
+    BaselineDocument::parse(&bytes).map_err(wrong)
+}
+
+/// Compares two files.
+pub fn run(first: &Path, second: &Path, json: bool) -> Result<(), Failure> {
+    let (first, second) = (read(first)?, read(second)?);
+    let comparison = compare(&first, &second);
+    if json {
+        output::json(&comparison)?;
+    } else {
+        output::text(&text(&comparison, [&first, &second], &output::wide_style()))?;
+    }
+    if comparison.rows.is_empty() {
+        return Err(Failure::Failed("the baselines have no firm figure in common".into()));
+    }
+    Ok(())
+}
+
+fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &Style) -> String {
+    let mut out = String::new();
+    for (name, side) in ["first", "second"].into_iter().zip(sides) {
+        let day = side.measured.get(..10).unwrap_or(&side.measured);
+        let model = side.machine.processor.as_deref().unwrap_or("processor unknown");
+        let suffered = saved::suffered(&side.circumstances);
+        let with = if suffered.is_empty() { String::new() } else { format!("; {}", suffered.join(", ")) };
+        let line = format!("{name}: {}, {model}, measured on {day}{with}", side.machine.host);
+        out += &format!("{}\n", style.paint(Ink::Dim, &style.clean(&line)));
+    }
+    for line in &comparison.differences {
+        out += &format!("{}\n", style.paint(Ink::Warn, &style.clean(&format!("differs: {line}"))));
+    }
+    let speed = |what: &str, speed: Option<f64>| speed.map(|speed| format!("{}, {what}", words(speed)));
+    let speeds = [speed("one thread", comparison.speed_one_thread), speed("all threads", comparison.speed_all_threads)];
+    let list: Vec<String> = speeds.into_iter().flatten().collect();
+    if !list.is_empty() {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", list.join("; "))));
+    }
+    let mut table = TextTable::new().text("figure");
+    for title in ["threads", "first", "second", "speed", ""] {
+        table = table.column(title, Align::Right);
+    }
+    for row in &comparison.rows {
+        table.row([
+            format!("{} ({})", row.id, row.title),
+            row.threads.clone(),
+            display(row.first, &row.unit),
+            display(row.second, &row.unit),
+            format!("x {}", display(row.speed, "count")),
+            if row.differs { String::new() } else { "noise".into() },
+        ]);
+    }
+    out += &format!("\n{}", table.render(style));
+    if !comparison.only_in_one.is_empty() {
+        let line = format!("Firm in one of them only, or not measured there: {}.", comparison.only_in_one.join(", "));
+        out += &format!("\n{}\n", style.clean(&line));
+    }
+    out
+}
+
+/// A speed in words.
+fn words(speed: f64) -> String {
+    let share = |value: f64| display(value, "fraction");
+    match speed {
+        speed if (speed - 1.0).abs() < 0.005 => "as fast".into(),
+        speed if speed < 1.0 => format!("{} slower", share(1.0 - speed)),
+        speed => format!("{} faster", share(speed - 1.0)),
+    }
+}
+
+/// A machine against its own baseline.
+pub fn against(
+    comparison: &BaselineComparison,
+    before: &BaselineDocument,
+    now: &BaselineDocument,
+    style: &Style,
+) -> String {
+    let day = before.measured.get(..10).unwrap_or(&before.measured);
+    let mut out = match (saved::slower(comparison, before, now), comparison.speed_one_thread) {
+        (Some(words), _) => {
+            let words = format!("{}{}.", words[..1].to_uppercase(), &words[1..]);
+            format!("{}\n", style.paint(Ink::Bad, &style.clean(&words)))
+        }
+        (None, Some(speed)) => {
+            format!("Against the baseline of {day}: {}, at one thread.\n", words(speed))
+        }
+        (None, None) => format!("No firm figure in common with the baseline of {day}.\n"),
+    };
+    for line in &comparison.differences {
+        out += &format!("  differs: {}\n", style.clean(line));
+    }
+    for row in comparison.rows.iter().filter(|row| row.differs) {
+        let (first, second) = (display(row.first, &row.unit), display(row.second, &row.unit));
+        out += &format!("  {} ({} thr.): {first} -> {second}, {}\n", row.title, row.threads, words(row.speed));
+    }
+    out
+}

@@ -1,0 +1,72 @@
+//! The sweeps of the sort under names of suites. A suite sends requests to a target; a sort works with files in
+//! folders, so these lead to `workload sort`.
+
+use super::Arguments;
+use crate::commands::{Failure, workload};
+
+/// A sweep of the sort.
+pub struct SortSuite {
+    /// Name on the command line.
+    pub id: &'static str,
+    /// What it measures, in a line.
+    pub title: &'static str,
+    /// What a good result looks like.
+    pub good: &'static str,
+}
+
+/// By placement.
+const PLACES: &str = "sort-places";
+
+/// The sweeps.
+pub const SORT_SUITES: [SortSuite; 2] = [
+    SortSuite {
+        id: "sort-memory",
+        title: "time of a sort of real rows by memory, its knee, and SAS 1998's formula",
+        good: "a knee far below the memory in which all rows fit",
+    },
+    SortSuite {
+        id: PLACES,
+        title: "time of a sort with source, runs and result in one to four places",
+        good: "each place saves time; where it does not, the places share a disk or the processor is the limit",
+    },
+];
+
+/// Rows of a sweep where nobody says, bytes.
+const USUAL_BYTES: u64 = 200_000_000;
+
+/// A sweep by name.
+pub fn suite(id: &str) -> Option<&'static SortSuite> {
+    SORT_SUITES.iter().find(|suite| suite.id == id)
+}
+
+/// Sorts.
+pub fn run(suite: &SortSuite, arguments: &Arguments) -> Result<(), Failure> {
+    let id = suite.id;
+    let wrong = |what: String| Err(Failure::Usage(format!("`{id}` {what}")));
+    let foreign = [
+        ("--for", arguments.lasts.is_some()),
+        ("--ramp", arguments.ramp.is_some()),
+        ("--repeat", arguments.repeat != 1),
+        ("--keep", arguments.keep),
+        ("--live", arguments.live),
+        ("--destroy-data-on", !arguments.destroy_data_on.is_empty()),
+        ("--lanes", arguments.lanes.is_some()),
+        ("--time-to-move", arguments.time_to_move.is_some()),
+        ("--output", arguments.output.is_some()),
+        ("--save", arguments.save || arguments.replace_profile),
+    ];
+    if let Some((option, _)) = foreign.into_iter().find(|(_, given)| *given) {
+        return wrong(format!("takes no {option}; `workload sort` has all options of the sort"));
+    }
+    let Some(folder) = arguments.target.as_ref().filter(|target| target.is_dir()) else {
+        return wrong("sorts in a folder: name one".into());
+    };
+    let mut folders = vec![folder.clone()];
+    match (id == PLACES, arguments.members.as_slice()) {
+        (true, []) => return wrong("needs further places: --members DIR2,DIR3,DIR4".into()),
+        (false, [_, ..]) => return wrong("takes one folder; `sort-places` takes several".into()),
+        (_, more) => folders.extend_from_slice(more),
+    }
+    let bytes = arguments.size.unwrap_or(USUAL_BYTES);
+    workload::sort_sweep(&folders, bytes, arguments.buffered, arguments.seed, arguments.json)
+}

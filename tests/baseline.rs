@@ -1,0 +1,147 @@
+//! The command `baseline` from the outside: contracts, what is saved, and what `why` says of a machine that has become
+//! slower. Speeds of this machine are not judged here.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use diskwright_base::{Note, Schema, Series, Tick, Topology};
+use diskwright_baseline::document::{BaselineDocument, FigureResult, SCHEMA};
+use diskwright_baseline::figure::definition;
+use diskwright_baseline::machine::BaselineMachine;
+use diskwright_baseline::store;
+use diskwright_datastore::{LogWriter, WriterOptions};
+
+use crate::common::{folder, json, said, text};
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-03-01T00:00:00Z.
+const START: i64 = 1_772_323_200 * SECOND;
+
+fn diskwright(state: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
+}
+
+/// A baseline of a machine of two processors, at a speed.
+fn document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
+    let figure =
+        |id: &str, threads: usize, value: f64| FigureResult::of(definition(id).expect("known"), threads, &[value; 5]);
+    let machine = BaselineMachine { host: host.into(), processors: 2, ..BaselineMachine::default() };
+    let figures = vec![
+        figure("processor.integer", 1, 1e9 * speed),
+        figure("processor.integer", 2, 2e9 * speed),
+        figure("memory.latency.1M", 1, 4e-9 / speed),
+    ];
+    let (schema, measured) = (SCHEMA.into(), measured.into());
+    BaselineDocument { schema, measured, extent: "full".into(), machine, figures, ..BaselineDocument::default() }
+}
+
+#[test]
+fn a_part_is_measured_and_not_saved() {
+    let state = folder("baseline-part");
+    let output =
+        diskwright(&state, &["baseline", "--check", "--only", "kernel.system_call,processor.sha256", "--json"]);
+    let answer = json(&output);
+    assert_eq!(answer["schema"], "diskwright.baseline/1");
+    let figures = answer["figures"].as_array().expect("figures");
+    let ids: Vec<&str> = figures.iter().filter_map(|figure| figure["id"].as_str()).collect();
+    assert_eq!(ids, ["processor.sha256", "kernel.system_call"]);
+    for figure in figures {
+        // a busy machine may spread its values; it says so, and keeps them
+        assert!(figure["values"].as_array().is_some_and(|values| values.len() >= 5), "{figure}");
+        assert_eq!(figure["median"].is_null(), figure["refused"].is_string(), "{figure}");
+    }
+    assert!(answer["saved"]["file"].is_null() && answer["saved"]["because"].is_string(), "{answer}");
+    assert!(fs::read_dir(&state).expect("a folder").next().is_none());
+}
+
+#[test]
+fn what_is_typed_wrongly_is_said_before_anything_is_measured() {
+    let state = folder("baseline-typed");
+    let wrong = |arguments: &[&str]| {
+        let output = diskwright(&state, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        said(&output)
+    };
+    assert!(wrong(&["baseline", "--only", "procesor"]).contains("did you mean `processor`?"));
+    assert!(wrong(&["baseline", "--only", "memory.raed"]).contains("`memory.read`"));
+    assert!(wrong(&["baseline", "--sustained", "3s"]).contains("12 s"));
+    wrong(&["baseline", "--check", "--replace"]);
+}
+
+#[test]
+fn two_machines_are_compared() {
+    let folder = folder("baseline-compare");
+    let write = |name: &str, document: &BaselineDocument| {
+        let path = folder.join(name);
+        fs::write(&path, serde_json::to_string_pretty(document).expect("JSON")).expect("written");
+        path
+    };
+    let first = write("a.json", &document("a", "2026-03-01T00:00:00Z", 1.0));
+    let second = write("b.json", &document("b", "2026-03-02T00:00:00Z", 0.5));
+    let answer = json(&diskwright(&folder, &["compare", text(&first), text(&second), "--json"]));
+    assert_eq!(answer["schema"], "diskwright.baseline-compare/1");
+    for speed in ["speed_one_thread", "speed_all_threads"] {
+        assert!(answer[speed].as_f64().is_some_and(|speed| (speed - 0.5).abs() < 1e-9), "{answer}");
+    }
+    let screen = diskwright(&folder, &["compare", text(&first), text(&second)]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("The second is 50 % slower, one thread; 50 % slower, all threads."), "{screen}");
+    // a log, or a result of another kind, is no baseline
+    let other =
+        write("c.json", &BaselineDocument { schema: "diskwright.probe/1".into(), ..BaselineDocument::default() });
+    let output = diskwright(&folder, &["compare", text(&first), text(&other)]);
+    assert!(output.status.code() == Some(1) && said(&output).contains("c.json"), "{}", said(&output));
+    let paged = diskwright(&folder, &["compare", text(&first), text(&second), "--at", "12:00"]);
+    assert_eq!(paged.status.code(), Some(2));
+}
+
+/// A minute of an idle machine.
+fn log(folder: &Path, host: &str) -> std::path::PathBuf {
+    let path = folder.join(format!("log-{host}"));
+    let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
+    let topology = Topology { host: host.into(), processors: 2, ..Topology::default() };
+    let topology = serde_json::to_string(&topology).expect("JSON");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    let series = Series { counter: "memory.available_bytes".into(), instance: String::new(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series]));
+    for second in 1..=60 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        writer.push(&schema, tick, &[1e9]).expect("a tick");
+    }
+    writer.close().expect("closed");
+    path
+}
+
+#[test]
+fn why_says_when_the_machine_of_a_log_has_become_slower() {
+    let state = folder("baseline-why");
+    let keep = |document: &BaselineDocument| store::keep(&state.join("baselines"), document, false).expect("kept");
+    keep(&document("slow", "2026-02-01T00:00:00Z", 1.0));
+    keep(&document("slow", "2026-03-02T08:30:00Z", 0.78));
+    keep(&document("same", "2026-02-01T00:00:00Z", 1.0));
+    keep(&document("same", "2026-03-02T08:30:00Z", 0.99));
+    keep(&document("later", "2026-02-01T00:00:00Z", 1.0));
+    keep(&document("later", "2026-06-01T00:00:00Z", 0.5));
+    let answer = |host: &str| {
+        let path = log(&state, host);
+        json(&diskwright(&state, &["why", text(&path), "--json"]))
+    };
+    let slow = answer("slow");
+    let sentence = slow["machine"]["sentence"].as_str().expect("a sentence").to_owned();
+    let expected = "this machine is 22 % slower than on the day of its baseline (2026-02-01), at one thread";
+    assert!(sentence.starts_with(expected), "{sentence}");
+    let limits = slow["certainty_limits"].as_array().expect("limits");
+    assert!(limits.iter().any(|limit| limit.as_str().is_some_and(|text| text.contains("22 % slower"))), "{slow}");
+    let same = answer("same");
+    assert!(same["machine"]["measured"].is_string() && same["machine"]["sentence"].is_null(), "{same}");
+    // three months after the window, and a machine without a baseline
+    assert!(answer("later")["machine"].is_null() && answer("unknown")["machine"].is_null());
+    let page = state.join("page.html");
+    let path = state.join("log-slow");
+    let report = diskwright(&state, &["report", text(&path), "-o", text(&page)]);
+    assert!(report.status.success(), "{}", said(&report));
+    assert!(fs::read_to_string(page).expect("a page").contains("22 % slower"));
+}
