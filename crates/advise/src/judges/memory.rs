@@ -6,6 +6,7 @@ use super::{bytes, only_info, percent, rate, unknown};
 use crate::advice::active;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
+use crate::load::DiskLoad;
 use crate::role::ServerRole;
 use crate::scene::HostScene;
 
@@ -49,9 +50,21 @@ fn writer(scene: &HostScene) -> Option<BulkWriter> {
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let queued = queued
-        .map(|(seconds, bytes_per_s, in_flight)| (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight }));
+    let batch = batch(scene, disk, most);
+    let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
+        (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight, batch })
+    });
     Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
+}
+
+/// Neighbours that mq-deadline sends at a time, where the kernel does not tell (block/mq-deadline.c, fifo_batch).
+const BATCH: f64 = 16.0;
+
+/// Bytes that the disk's scheduler sends before it looks at a commit.
+fn batch(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
+    let scheduler = scene.queue(disk, "scheduler").map(active);
+    let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(BATCH);
+    (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
 /// Stands on nothing that is measured itself.
@@ -99,7 +112,8 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         );
         proposal = proposal.evidence(Some((text, share)));
         if factor >= 1.2 {
-            let after = QueuedWrites::held(upper, lower) / writes.bytes_per_s;
+            let after = writes.ahead(QueuedWrites::held(upper, lower)) / writes.bytes_per_s;
+            let wait = writes.ahead(writes.in_flight) / writes.bytes_per_s;
             proposal.gain = Some(ExpectedGain {
                 factor,
                 text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
