@@ -109,8 +109,8 @@ impl TraceSession {
         let swept = tracefs.sweep();
         match swept {
             0 => {}
-            1 => remarks.push("removed a trace instance that a killed process had left".into()),
-            _ => remarks.push(format!("removed {swept} trace instances that killed processes had left")),
+            1 => remarks.push("removed a trace instance left behind by a killed process".into()),
+            _ => remarks.push(format!("removed {swept} trace instances left behind by killed processes")),
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
@@ -124,7 +124,7 @@ impl TraceSession {
             Some(Ok(method)) => method,
             Some(Err(error)) if options.method == MethodChoice::Bpf => return Err(error.into()),
             Some(Err(error)) => {
-                remarks.push(format!("no histograms in the kernel ({error}): every event is read instead"));
+                remarks.push(format!("kernel histograms are not available ({error}); reading every event instead"));
                 start_tracefs(&options, &tracefs, &mut names, &mut remarks)?
             }
             None => start_tracefs(&options, &tracefs, &mut names, &mut remarks)?,
@@ -262,8 +262,8 @@ impl TraceSession {
             }
             BudgetAdvice::NotByEvents => {
                 self.remarks.push(format!(
-                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of \
-                    {budget} %: fewer events would not help"
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} \
+                     %; fewer events would not help"
                 ));
                 Ok(())
             }
@@ -278,7 +278,7 @@ impl TraceSession {
         if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
             let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
             if is_many && read.dirtied > 0 && reader.leave_dirty_pages()? {
-                self.remarks.push(format!("{over}: from there on who dirties pages is not traced"));
+                self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
             if self.is_auto()
@@ -286,7 +286,7 @@ impl TraceSession {
                     start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
             {
                 self.step_to(method);
-                self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
+                self.remarks.push(format!("{over}: from then on, the kernel keeps histograms (bpf)"));
                 return Ok(());
             }
         }
@@ -295,17 +295,17 @@ impl TraceSession {
             && counter.has_requests()
         {
             let lacks = if counter.is_typed() {
-                "the time at the device is not told apart"
+                "the time at the device is not separate"
             } else {
-                "latency counts from the issue, without what is before it"
+                "latency counts from the issue, without the wait before it"
             };
             self.reduce(true)?;
-            self.remarks.push(format!("{over}: from there on {lacks}"));
+            self.remarks.push(format!("{over}: from then on, {lacks}"));
         } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
-            self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
+            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sampled()));
         } else if self.keeper.is_first_spent() {
-            self.remarks.push(format!("{over}: the thinnest sample is not thin enough"));
+            self.remarks.push(format!("{over}: even the smallest sample is too much"));
         }
         Ok(())
     }
@@ -313,15 +313,15 @@ impl TraceSession {
     fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample > 0 {
             self.sample_to(self.sample - 1)?;
-            let places = if self.sample == 0 { "all places are".into() } else { format!("1 of {} is", self.sampled()) };
-            self.remarks.push(format!("{rest}: from there on {places} traced again"));
+            let places = if self.sample == 0 { "all ranges are".into() } else { format!("1 of {} is", self.sampled()) };
+            self.remarks.push(format!("{rest}: from then on, {places} traced again"));
             return Ok(());
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
             && counter.is_reduced()
         {
             self.reduce(false)?;
-            self.remarks.push(format!("{rest}: from there on the time before the device and at it are told again"));
+            self.remarks.push(format!("{rest}: from then on, the time before and at the device is known again"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -330,7 +330,7 @@ impl TraceSession {
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
             let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
             self.step_to(method);
-            self.remarks.push(format!("{rest}: from there on every event is read again (tracefs)"));
+            self.remarks.push(format!("{rest}: from then on, every event is read again (tracefs)"));
         }
         Ok(())
     }

@@ -270,7 +270,7 @@ fn above_the_budget_less_is_traced() {
     }
     assert!(session.sampled() >= 2, "{:?}", session.remarks);
     assert!(
-        session.remarks.iter().any(|r| r.contains("from there on 1 of 2 places is traced")),
+        session.remarks.iter().any(|r| r.contains("from then on, 1 of 2 address ranges is traced")),
         "{:?}",
         session.remarks
     );

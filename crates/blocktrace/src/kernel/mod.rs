@@ -40,7 +40,7 @@ pub enum KernelCountError {
         error: io::Error,
     },
     /// An event's layout does not suit a program.
-    #[error("{0}: its fields suit no program")]
+    #[error("{0}: its fields fit none of the kernel programs")]
     Layout(&'static str),
     /// There is nothing to count.
     #[error("no device")]
