@@ -95,8 +95,8 @@ class MdSet:
     def probe(self, result):
         """There, because the way to a member is part of it."""
         words = " ".join(probe_words(self.emulated.devices[0]))
-        text = self.guest.sh(f"diskwright {words} -o /run/quick.json > /run/probe 2>&1 || {{ cat /run/probe; exit 1; }}\n"
-                             "cat /run/quick.json", patience=300)
+        text = self.guest.sh(f"diskwright {words} -o /run/quick.json > /run/probe 2>&1 "
+                             "|| { cat /run/probe; exit 1; }\ncat /run/quick.json", patience=300)
         with open(result, "w", encoding="utf-8") as file:
             file.write(text)
 

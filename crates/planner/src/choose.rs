@@ -23,7 +23,7 @@ use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 pub const AGREE: f64 = 0.15;
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
-/// An index of dispersion of a log is told as bursts above this: one of 30 pairs of Poisson ticks scatters by a quarter.
+/// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
 const BURSTY: f64 = 1.5;
 /// Cheaper designs that fail, at most.
 const MOST_REJECTED: usize = 8;

@@ -64,16 +64,16 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
         .then(|| format!("{place} lies on no disk of this machine ({}); --dir names a folder on one", mount.kind))
 }
 
-/// Swap space of its own is made where there is too little, which takes root and two programs.
+/// A swap file is made where swap space is too small, which needs root and two programs.
 fn swap_space(class: &StressClass) -> Option<String> {
     if !needs_swap_file(class) {
         return None;
     }
     if !rustix::process::geteuid().is_root() {
-        return Some("there is too little swap space, and making some takes root".into());
+        return Some("there is too little swap space, and adding some needs root".into());
     }
     let missing = ["mkswap", "swapon", "swapoff"].into_iter().find(|name| program::find(name).is_none())?;
-    Some(format!("there is too little swap space, and no program {missing} to make some"))
+    Some(format!("there is too little swap space, and the program {missing}, which adds some, is missing"))
 }
 
 /// Whether a class needs more swap space than there is.

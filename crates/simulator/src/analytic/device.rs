@@ -195,9 +195,9 @@ impl DeviceCenters {
         let mean: f64 = waits.iter().map(|(share, time)| share * time).sum();
         let square: f64 = waits.iter().map(|(share, time)| share * time * time * 4.0 / 3.0).sum();
         add_waits(network, *dies, busy, (mean, square), true);
-        // pages go to the dies by the channels that reads need, garbage collection's both ways. Dies take turns, so that
-        // a channel gets them evenly and they do not wait for each other; a program and what is moved with it (n or
-        // n + 1 pages) come at one moment. A read waits for what of that is left when its die has the page
+        // pages go to the dies by the channels that reads need, garbage collection's both ways. Dies take turns, so
+        // that a channel gets them evenly and they do not wait for each other; a program and what is moved with it (n
+        // or n + 1 pages) come at one moment. A read waits for what of that is left when its die has the page
         let full = (requests * network.behind(*moved)).min(1.0);
         let page = f64::from(spec.page * spec.planes) / spec.channel;
         let (moves, read) = (model.moves().0, spec.read as f64 * S);
