@@ -168,6 +168,17 @@ fn the_cursor_goes_back_and_the_end_is_followed_again() {
 }
 
 #[test]
+fn keys_that_come_between_two_frames_all_count() {
+    let mut watched = Watched::new((80, 24));
+    watched.draw();
+    let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
+    for _ in 0..3 {
+        watched.screen.key(ScreenKey::Left, &view, range);
+    }
+    assert_eq!(watched.moment(), 597);
+}
+
+#[test]
 fn a_click_on_the_time_line_goes_there() {
     let mut watched = Watched::new((80, 24));
     watched.press(&[ScreenKey::Click(40, 20)]);

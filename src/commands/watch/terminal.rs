@@ -1,6 +1,8 @@
 //! The terminal: raw, on its other screen, with the mouse; and as it was before, however this ends.
 
-use std::io::{self, Stdout, stdout};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdout, stdin, stdout};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute, terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
@@ -91,6 +94,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let mut meter = OwnMeter::default();
+    let keyboard = keyboard()?;
     let mut taken = TakenTerminal::take(&ended)?;
     let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
     let mut complaints = 0;
@@ -105,10 +109,11 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
             changed = true;
         }
         changed |= complain(&mut screen, &mut complaints);
-        let mut wait = NAP;
-        while event::poll(wait)? {
-            // all that was typed is taken before it is drawn
-            wait = Duration::ZERO;
+        if !waits_for_keys(&keyboard)? {
+            return Ok(());
+        }
+        // all that was typed is taken before it is drawn
+        while event::poll(Duration::ZERO)? {
             changed = true;
             let Some(key) = key(&event::read()?) else { continue };
             match key {
@@ -130,6 +135,24 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// Where keys come from: the terminal that the event reader takes them from, too.
+fn keyboard() -> io::Result<OwnedFd> {
+    if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
+/// Waits for keys or the next look; false where the terminal has gone. The event reader would read the end of a
+/// terminal's file over and over, and SIGHUP does not come where it was ignored before (`nohup`).
+fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
+    let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
+    let mut fds = [PollFd::new(keyboard, PollFlags::IN)];
+    match poll(&mut fds, Some(&nap)) {
+        Ok(_) => Ok(!fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
+        // a signal, which the loop looks at
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Puts what another thread said at the bottom of the screen; true where there is something new.

@@ -257,7 +257,8 @@ impl WatchScreen {
         if self.help || self.page.is_some() {
             return self.paged(key);
         }
-        let here = view.cursor_ns;
+        // several keys may come before the next frame
+        let here = self.cursor.unwrap_or(view.cursor_ns).clamp(first, last);
         let page = SPANS[self.span] * SECOND / 10;
         match key {
             ScreenKey::Char('q') => return ScreenAction::Quit,
