@@ -56,6 +56,32 @@ fn a_log_a_store_and_a_description_are_the_same_load() {
 }
 
 #[test]
+fn the_load_of_named_devices_alone() {
+    let folder = folder("plan-devices");
+    let (system, log) = (folder.join("system.toml"), folder.join("log"));
+    let disk = |name: &str, rate: u32| {
+        format!(
+            "[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"on-{name}\"\n\
+             on = \"{name}\"\nrate = \"{rate}/s\"\nsize = \"8KB\"\n"
+        )
+    };
+    fs::write(&system, format!("[watch]\nduration = \"60s\"\n{}{}", disk("data", 40), disk("boot", 10)))
+        .expect("written");
+    success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
+    let ask = |more: &[&str]| diskwright(&[&["plan", "--demand-only", "--json", "--from", text(&log)], more].concat());
+    let mean = |more: &[&str]| number(&success(&ask(more)), "/load/requests_per_s/mean");
+    let (all, data, boot) = (mean(&[]), mean(&["--device", "data"]), mean(&["--device", "boot"]));
+    assert!((all - data - boot).abs() < 1e-6 * all && (data / boot - 4.0).abs() < 1.0, "{all} {data} {boot}");
+    assert_eq!(mean(&["--device", "data,boot"]), all);
+    let found = success(&ask(&["--device", "data"]));
+    assert_eq!(found["load"]["devices"].as_array().map(Vec::len), Some(1));
+    assert!(found["load"]["notes"].to_string().contains("left out: boot (--device)"), "{found}");
+    let output = ask(&["--device", "dato"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("no such disk or array; did you mean `data`?"), "{}", said(&output));
+}
+
+#[test]
 fn designs_follow_the_load() {
     let (_, log) = simulated("plan-log-designs");
     let answer = success(&diskwright(&[
@@ -87,7 +113,7 @@ fn a_change_is_predicted_after_the_models_error() {
     assert!(of("after/member_load_per_s") < of("before/member_load_per_s"));
     let screen = ask("load +20%", &[]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.trim_start().starts_with("The model misses"), "{screen}");
+    assert!(screen.trim_start().contains("the model's error"), "{screen}");
     // what is not there is wrong usage, what cannot be said is not
     for (change, code) in [
         ("coffee +1", 2),

@@ -46,13 +46,14 @@ class Emulated:
     requests), `metered` (under one of bytes, too) or `served` (one-armed drives of our
     own virtual disk)."""
 
-    def __init__(self, machine, members, kind, rate):
+    def __init__(self, machine, members, kind, rate, programs=()):
         self.machine, self.kind, self.server = machine, kind, None
+        self.members = members
         # In systems/members.toml.
         self.model = "arm" if kind == "served" else kind
         drives = [getattr(self, f"_{kind}")(number, rate) for number in range(members)]
         self.devices = [device(number) for number in range(members)]
-        self.guest = Guest(machine.undo, machine.folder, drives, MODULES, PROGRAMS)
+        self.guest = Guest(machine.undo, machine.folder, drives, MODULES, [*PROGRAMS, *programs])
         self.about = self.guest.sh("uname -sr")
         for member in self.devices:
             # The kernel's own holding back of writes has no part in the model: arrays
@@ -72,7 +73,7 @@ class Emulated:
         """A drive of our own virtual disk; one server has all of them. Attached here, and
         not by QEMU's own NBD client: 7.2's keeps up to 16 answers back until the last of
         them has come, so that members idle that have work waiting."""
-        self.server = self.server or self.machine.system(SERVED)
+        self.server = self.server or self.machine.system(SERVED, {"disk.count": self.members})
         return Drive(self.server.device(f"disk{number}"), direct=True)
 
     def believe(self, rotational):

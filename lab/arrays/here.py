@@ -26,7 +26,7 @@ class Here:
         self.machine = machine
         self.kind = self.model = "arm"
         self.about = "Linux " + os.uname().release
-        served = machine.system(SERVED)
+        served = machine.system(SERVED, {"disk.count": members})
         self.devices = [served.device(f"disk{number}") for number in range(members)]
         for device in self.devices:
             self._no_throttle(device)

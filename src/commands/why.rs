@@ -69,6 +69,10 @@ impl JudgingArguments {
 
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
+        // a screen that is to come at once reads no pack that it does not need
+        if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin(&self.pack)) {
+            return Ok(vec![pack?]);
+        }
         let mut known = packs::all()?;
         let asked = match known.iter().position(|p| p.id == self.pack) {
             Some(at) => known.remove(at),
@@ -139,7 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
-    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs)), arguments.json)
+    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs, &[])), arguments.json)
 }
 
 /// The load of the logs, for predictions; they are read again for it.

@@ -80,7 +80,7 @@ fn ask_nvme(file: &File) -> io::Result<HealthAnswer> {
 
 fn ask_volume(file: &File) -> io::Result<HealthAnswer> {
     let limits = volume::limits(&log(file, volume::LOG, 1, volume::LOG_BYTES)?);
-    let trouble = limits.is_none().then(|| "its statistics page is not the one that is known".to_owned());
+    let trouble = limits.is_none().then(|| "the format of its statistics page is unknown".to_owned());
     Ok(HealthAnswer { volume: limits, trouble, ..HealthAnswer::default() })
 }
 
@@ -150,7 +150,7 @@ fn power_mode(file: &File) -> io::Result<u8> {
         (Some(0x70), _) => at(6),
         _ => None,
     };
-    count.ok_or_else(|| io::Error::other("it does not tell whether it sleeps, so it is not asked"))
+    count.ok_or_else(|| io::Error::other("it does not report whether it sleeps, so its health is not read"))
 }
 
 fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
@@ -159,7 +159,7 @@ fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
     }
     let abilities = ata::identify(&ata_read(file, IDENTIFY_DEVICE, 0, [0; 3])?).unwrap_or_default();
     if !abilities.smart {
-        return Err(io::Error::other("SMART is switched off or not there (smartctl -s on)"));
+        return Err(io::Error::other("SMART is disabled or missing (enable it with smartctl -s on)"));
     }
     let mut health = DriveHealth::default();
     // the drive wants 4Fh and C2h in the address
@@ -208,7 +208,7 @@ fn ask_scsi(file: &File) -> io::Result<HealthAnswer> {
         }
     }
     if health == DriveHealth::default() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "it keeps no record of its health"));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it records no health data"));
     }
     Ok(HealthAnswer::of(health))
 }

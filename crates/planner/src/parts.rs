@@ -156,7 +156,8 @@ fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     for name in names {
         let Some(entry) = limits.drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
             let own = limits.own_drives.iter().chain(catalogue::all()).map(|entry| entry.id.as_str());
-            let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str()));
+            let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
+            let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
             let near = nearest(&name.to_lowercase(), all).map(str::to_owned);
             return Err(PlanError::Unknown { what: "drive or volume", name: name.clone(), near });
         };

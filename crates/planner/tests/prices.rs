@@ -142,3 +142,26 @@ fn broken_lists_are_told_with_their_line() {
         assert!(error.starts_with(says), "{error} is not {says}");
     }
 }
+
+#[test]
+fn instances_have_the_limits_that_are_published() {
+    // DescribeInstanceTypes: MB/s and operations for ever, and at most for half an hour a day
+    let rows = [
+        ("m6i.large", 81.25, 3600.0, Some((1250.0, 40_000.0))),
+        ("m6i.xlarge", 156.25, 6000.0, Some((1250.0, 40_000.0))),
+        ("m5.large", 81.25, 3600.0, Some((593.75, 18_750.0))),
+        ("c5a.large", 25.0, 800.0, Some((396.25, 13_300.0))),
+        ("t3.micro", 10.86, 500.0, None),
+        ("t3.medium", 43.43, 2000.0, None),
+        ("t4g.micro", 8.0, 500.0, None),
+        ("r5b.large", 156.25, 5417.0, Some((1250.0, 43_333.0))),
+        ("r5b.24xlarge", 7500.0, 260_000.0, None),
+    ];
+    let all = built_in().instances;
+    assert_eq!(all.len(), rows.len(), "a row without its published limits here");
+    for (id, rate, iops, most) in rows {
+        let caps = all.iter().find(|caps| caps.id == id).expect(id);
+        assert_eq!((caps.baseline.mb_s, caps.baseline.iops), (rate, iops), "{id}");
+        assert_eq!(caps.most.as_ref().map(|most| (most.mb_s, most.iops)), most, "{id}");
+    }
+}

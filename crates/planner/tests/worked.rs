@@ -16,7 +16,7 @@
 //! | bills of gp3, io2, Azure; Tokyo; tiers | `prices::bills_as_published` |
 //! | gp2 credits, P20's 30 minutes, on-demand bursts | `prices::bursts_on_demand_and_by_credits`, `replay` |
 //! | limits of gp3, gp2, st1, Premium v2 | `prices::limits_of_volumes` |
-//! | instance caps | `search::volumes_are_bought_as_large_as_needed_and_the_instance_limits_them` |
+//! | instance caps | `prices::instances_have_the_limits_that_are_published`, `search` |
 //! | W8 to W12 | `worked::doc_001_channels_and_buses`, `ways::doc_001s_channels_and_bus_saturate_by_name` |
 //! | W13 to W16, W26 | `worked::doc_002_sizes_by_queue_and_load`, `prices::subsystems_of_infostor_1999` |
 //! | 95 % bounds of single models (22 TB 0.51 %: 0.65 %) | none: their drive-days are not published with them |

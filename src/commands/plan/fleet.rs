@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
     } else {
         for path in &arguments.from.logs {
             let logs = Logs::open(std::slice::from_ref(path), &arguments.from.window());
-            let load = logs.and_then(|logs| from_log::of_logs(&logs)).map_err(|error| error.to_string());
+            let load = logs.and_then(|logs| from_log::of_logs(&logs, &[])).map_err(|error| error.to_string());
             loads.push((path.display().to_string(), load));
         }
     }
@@ -147,42 +147,39 @@ fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
 
 fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
     let style = output::wide_style();
-    let mut table = TextTable::new().text("machine");
+    let mut loads = TextTable::new().text("machine");
     for title in ["reads", "writes", "size", "room", "confidence"] {
-        table = table.column(title, Align::Right);
+        loads = loads.column(title, Align::Right);
     }
-    table = table.text("design").column("price", Align::Right);
+    let mut designs = TextTable::new().text("machine").text("design").column("price", Align::Right);
     for machine in planned {
         let name = machine.name.clone();
-        match &machine.found {
+        let (measured, answer) = match &machine.found {
+            Ok(found) => found,
             Err(because) => {
-                table.row(
-                    [name, String::new(), String::new(), String::new(), String::new(), String::new()]
-                        .into_iter()
-                        .chain([because.clone(), String::new()]),
-                );
+                designs.row([name, because.clone(), String::new()]);
+                continue;
             }
-            Ok((measured, answer)) => {
-                let demand = &measured.demand;
-                let (title, price) = match (design(machine), answer) {
-                    (Some(design), _) => (screen::title(design), screen::price(design)),
-                    (None, Some(_)) => ("nothing within the limits".into(), String::new()),
-                    (None, None) => Default::default(),
-                };
-                table.row([
-                    name,
-                    display(demand.reads_per_s, "per_s"),
-                    display(demand.writes_per_s, "per_s"),
-                    display(demand.size_bytes(), "bytes"),
-                    demand.capacity_bytes.map_or("no data".into(), |bytes| display(bytes, "bytes")),
-                    format!("{:.0} %", measured.summary.rating.confidence * 100.0),
-                    title,
-                    price,
-                ]);
-            }
+        };
+        let demand = &measured.demand;
+        loads.row([
+            name.clone(),
+            display(demand.reads_per_s, "per_s"),
+            display(demand.writes_per_s, "per_s"),
+            display(demand.size_bytes(), "bytes"),
+            demand.capacity_bytes.map_or("no data".into(), |bytes| display(bytes, "bytes")),
+            format!("{:.0} %", measured.summary.rating.confidence * 100.0),
+        ]);
+        match (design(machine), answer) {
+            (Some(design), _) => designs.row([name, screen::title(design), screen::price(design)]),
+            (None, Some(_)) => designs.row([name, "nothing within the limits".into(), String::new()]),
+            (None, None) => {}
         }
     }
-    let mut out = table.render(&style);
+    let mut out = loads.render(&style);
+    if !designs.is_empty() {
+        out += &format!("\n{}", designs.render(&style));
+    }
     if purchases.is_empty() {
         return out;
     }

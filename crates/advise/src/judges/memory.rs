@@ -75,7 +75,7 @@ fn is_own(device: &diskwright_base::Device) -> bool {
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
-        let because = "how fast the disks write is not known: no log shows writes that queue, and no probe was kept";
+        let because = "the disks' write rate is unknown: no log shows queued writes, and no probe result is saved";
         return CheckOutcome::Unknown(because.into());
     };
     let seconds = limit / speed;
@@ -89,7 +89,7 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let seen = format!(
-        "up to {} may be dirty ({} in the background): {seconds:.0} s of writing for {disk} at {}",
+        "up to {} may be dirty (background write-back starts at {}): {seconds:.0} s of writing for {disk} at {}",
         bytes(limit),
         bytes(background),
         rate(speed)
@@ -106,7 +106,7 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         let wait = writes.in_flight / writes.bytes_per_s;
         let factor = writes.factor(upper, lower);
         let text = format!(
-            "{} of the time {} of writes were in flight on {disk}, {wait:.1} s of its work",
+            "{} of the time, {} of writes were in flight on {disk}, {wait:.1} s of work for it",
             percent(share),
             bytes(writes.in_flight)
         );
@@ -134,14 +134,14 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let in_memory = scene.topology.swaps.iter().all(|swap| scene.class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether programs are swapped in is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
     let swapped = load.mean("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
     let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
     if in_memory || swapped < SWAPPING || now <= good {
         return CheckOutcome::Good;
     }
-    let evidence = format!("{swapped:.0} pages a second were swapped in");
+    let evidence = format!("{swapped:.0} pages per second were swapped in");
     let share = (swapped / 1000.0).min(1.0);
     let proposal =
         Proposal::new(format!("vm.swappiness is {now:.0}")).good(format!("{good:.0}")).value(format!("{good:.0}"));
@@ -166,16 +166,16 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     let shared: Vec<String> = on_disks.iter().flat_map(|swap| leaves(&swap.device)).filter(|disk| data(disk)).collect();
     let Some(disk) = shared.first() else { return CheckOutcome::Good };
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether the swap area is used is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
     let pages = |counter: &str| load.mean(counter, "").unwrap_or(0.0);
     let swapped = pages("paging.swap_in_pages_per_s") + pages("paging.swap_out_pages_per_s");
     if swapped < SWAPPING {
         return CheckOutcome::Good;
     }
-    let evidence = format!("{swapped:.0} pages a second went to and from swap");
+    let evidence = format!("{swapped:.0} pages per second moved to and from swap");
     let share = scene.disk_load(disk).map_or(0.2, crate::load::DiskLoad::busy);
-    Proposal::new(format!("swap lies on {disk}, which holds filesystems too"))
+    Proposal::new(format!("swap is on {disk}, which also holds filesystems"))
         .evidence(Some((evidence, share)))
         .propose()
 }
@@ -190,9 +190,9 @@ pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
-        (format!("programs waited {stalls:.1} times a second for memory to be compacted"), (stalls / 10.0).min(1.0))
+        (format!("programs waited {stalls:.1} times per second for memory to be compacted"), (stalls / 10.0).min(1.0))
     });
-    only_info(Proposal::new("huge pages are given to every program").value("madvise").evidence(evidence)).propose()
+    only_info(Proposal::new("every program gets huge pages").value("madvise").evidence(evidence)).propose()
 }
 
 pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
@@ -200,7 +200,7 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
         return unknown(scene, "proc/sys/vm/watermark_scale_factor");
     };
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether programs wait for free memory is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether programs wait for free memory".into());
     };
     let Some(stalls) = load.mean("paging.allocation_stalls_per_s", "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
@@ -209,7 +209,7 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     if stalls < 1.0 || now >= 50.0 {
         return CheckOutcome::Good;
     }
-    let evidence = format!("programs had to free memory themselves {stalls:.0} times a second");
+    let evidence = format!("programs had to reclaim memory themselves {stalls:.0} times per second");
     Proposal::new(format!("vm.watermark_scale_factor is {now:.0}"))
         .good("50")
         .value("50")

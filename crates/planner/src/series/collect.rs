@@ -70,6 +70,8 @@ struct Settled {
 /// Collects a log's frames; a topology comes before the frames that it is about.
 #[derive(Default)]
 pub struct LoadCollector {
+    /// Devices that count alone; all where there is none.
+    only: Vec<String>,
     topology: Option<Topology>,
     settled: Option<(Arc<Schema>, Settled)>,
     series: LoadSeries,
@@ -85,6 +87,11 @@ struct Values {
 }
 
 impl LoadCollector {
+    /// Collects the load of these devices alone: an array by its own name or that of one of its disks.
+    pub fn of(only: &[String]) -> LoadCollector {
+        LoadCollector { only: only.to_vec(), ..LoadCollector::default() }
+    }
+
     /// The machine as it is from now on.
     pub fn topology(&mut self, topology: Topology) {
         if self.topology.as_ref() != Some(&topology) {
@@ -111,7 +118,17 @@ impl LoadCollector {
     }
 
     fn settle(&mut self, schema: &Schema) -> Settled {
-        let LogDevices { object, fronts, in_memory, filesystems, notes } = fronts::find(schema, self.topology.as_ref());
+        let mut found = fronts::find(schema, self.topology.as_ref());
+        if !self.only.is_empty() {
+            let others = found.keep(&self.only, self.topology.as_ref());
+            for name in others {
+                if !self.series.left_out.contains(&name) {
+                    self.series.left_out.push(name);
+                }
+            }
+        }
+        let swaps_elsewhere = !self.only.is_empty() && !found.holds_swap(self.topology.as_ref());
+        let LogDevices { object, fronts, in_memory, filesystems, notes } = found;
         for note in notes {
             if !self.series.notes.contains(&note) {
                 self.series.notes.push(note);
@@ -137,7 +154,8 @@ impl LoadCollector {
         let bytes = ["physical_disk.read_bytes_per_s", "physical_disk.write_bytes_per_s"];
         Settled {
             fronts,
-            swap: ["paging.swap_in_pages_per_s", "paging.swap_out_pages_per_s"].map(|id| plan(id, "")),
+            swap: ["paging.swap_in_pages_per_s", "paging.swap_out_pages_per_s"]
+                .map(|id| plan(id, "").filter(|_| !swaps_elsewhere)),
             in_memory: in_memory.iter().map(|device| bytes.map(|id| plan(id, device))).collect(),
             filesystems: filesystems
                 .iter()

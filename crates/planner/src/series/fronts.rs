@@ -27,6 +27,40 @@ pub(super) struct LogDevices {
     pub notes: Vec<String>,
 }
 
+impl LogDevices {
+    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them.
+    /// Returns the names of the others.
+    pub fn keep(&mut self, only: &[String], topology: Option<&Topology>) -> Vec<String> {
+        let is_asked = |front: &FrontDevice| only.iter().any(|name| front.is(name));
+        let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
+        self.fronts = kept;
+        let fronts = &self.fronts;
+        self.filesystems.retain(|mount| {
+            let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == *mount)).map(|f| &f.device);
+            device.is_some_and(|device| fronts.iter().any(|front| front.carries(device, topology)))
+        });
+        self.notes.retain(|note| !others.iter().any(|other| note.starts_with(&format!("{}:", other.name))));
+        others.into_iter().map(|front| front.name).collect()
+    }
+
+    /// Whether a swap area lies on one of the devices.
+    pub fn holds_swap(&self, topology: Option<&Topology>) -> bool {
+        let mut swaps = topology.into_iter().flat_map(|t| &t.swaps);
+        swaps.any(|swap| self.fronts.iter().any(|front| front.carries(&swap.device, topology)))
+    }
+}
+
+impl FrontDevice {
+    fn is(&self, name: &str) -> bool {
+        self.name == name || self.leaves.iter().any(|leaf| leaf == name)
+    }
+
+    /// Whether what lies on `device` is served by this one.
+    fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
+        self.is(device) || topology.is_some_and(|t| t.leaves(device).iter().any(|leaf| self.is(leaf)))
+    }
+}
+
 pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     let mut object = "physical_disk";
     let mut disks = diskwright_diagnosis::disks(schema, topology);
@@ -117,7 +151,7 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
             && !reaches(topology, &f.device, &front.name, 0)
     })?;
     let (name, mount) = (&front.name, &other.mount);
-    Some(format!("{name}: its disks also hold {mount}; the load of both is taken for the array's"))
+    Some(format!("{name}: its disks also hold {mount}; the load of both is counted as the array's"))
 }
 
 /// One mount for each device, so that a filesystem mounted twice counts once.

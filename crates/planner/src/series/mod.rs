@@ -170,6 +170,8 @@ pub struct LoadSeries {
     pub gaps: (u64, f64),
     /// The devices that programs ask.
     pub fronts: Vec<FrontLoad>,
+    /// Devices of the log that were not asked for (`LoadCollector::of`).
+    pub left_out: Vec<String>,
     /// Share of requests that go on where another ended; where every request is known.
     pub sequential_share: Option<f64>,
     /// Requests that were merged into others, and all that were not.

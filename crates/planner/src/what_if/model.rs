@@ -1,18 +1,23 @@
 //! The response of a device by the load on its members, fitted to a log.
 //!
-//! A queue with one server and random arrivals answers in `R = 1 / (m - l)`
-//! (Jain 1991, M/M/1); any part whose response doubles at half of its capacity
-//! has that form with `R = 1 / (a - b l)`, where `1 / a` is its response alone and
-//! `a / b` the most that it does. Both are fitted, because the load of a member is
-//! not alone what slows it. A front-end read is one member's response; a write is
+//! A member answers in `R = s + t q - u l`, where `l` is its load and `q = l R` what is in flight on it (Little's
+//! law): its time alone, the time of those that are found there, and less for the part of that in service that is
+//! over already. With one server and random arrivals `t = s` and `u = s² (1 - c²) / 2`, where `c²` is the squared
+//! coefficient of variation of its times (Pollaczek and Khinchine; Jain 1991, M/G/1); in closed loops it is the
+//! arrival theorem of mean value analysis (Reiser and Lavenberg 1980). All three are fitted, because a member has
+//! neither one server nor is its own load alone what slows it; `u` only where it explains enough to be worth a
+//! number (Schwarz 1978). A front-end read is one member's response; a write is
 //! so many of them as the level says (the slowest of two is 1.5 exponential times,
 //! of three 1.83: the harmonic numbers; parity is read first and then written), or
 //! as the log shows, where it has the times of reads and writes apart.
 
 use diskwright_base::RaidLevel;
 
+use diskwright_simulator::ArrayLevel;
+
 use super::DeviceCounters;
-use crate::series::{FrontLoad, FrontSums, member_load};
+use crate::arithmetic::{back_end, write_cost};
+use crate::series::{FrontLoad, FrontSums};
 
 /// Places of a curve with less than this share of the requests say nothing.
 const LEAST_SHARE: f64 = 0.002;
@@ -42,14 +47,26 @@ pub(super) struct ResponseModel {
     pub members: usize,
     /// Response of a write over that of a read.
     pub write_ratio: f64,
-    pub alone_per_s: f64,
-    pub slows: f64,
+    /// Alone, s.
+    pub alone_s: f64,
+    /// More for each I/O that is in flight, s; 0 where no load that was seen slowed it down.
+    pub each_s: f64,
+    /// Less for each I/O a second, s².
+    pub begun: f64,
     /// Mean error on the half of the log that it was not fitted to.
     pub error: f64,
     /// The highest load on a member that was seen.
     pub seen: f64,
     /// Response at the lowest loads that were seen, s.
     pub light_s: f64,
+}
+
+/// I/Os a second of each member, as small writes cost here (three on three members of RAID 5): the printed factors do
+/// not change when disks are added, what is done does.
+fn load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
+    let level = level.and_then(|level| ArrayLevel::parse(level.name()));
+    let cost = level.zip(u16::try_from(members).ok()).map_or(1.0, |(level, members)| write_cost(level, members));
+    back_end(reads, writes, cost) / members.max(1) as f64
 }
 
 /// Member responses that a write takes, one after another, each the slowest of several.
@@ -59,6 +76,8 @@ fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
         None | Some(RaidLevel::Linear | RaidLevel::Raid0) => 1.0,
         Some(RaidLevel::Raid1) => harmonic(members.max(1)),
         Some(RaidLevel::Raid10) => harmonic(2),
+        // on three the one other block is read, then two are written
+        Some(RaidLevel::Raid4 | RaidLevel::Raid5) if members == 3 => 1.0 + harmonic(2),
         Some(RaidLevel::Raid4 | RaidLevel::Raid5) => 2.0 * harmonic(2),
         Some(RaidLevel::Raid6) => 2.0 * harmonic(3),
     }
@@ -91,6 +110,14 @@ impl LoadPoint {
         self.reads + self.writes
     }
 
+    /// So many users with the pause that makes this load (Little's law); `None` where more requests are in flight.
+    pub fn pausing(&self, users: f64) -> Option<Population> {
+        /// Of users who do not pause as many are in flight, more or less.
+        const NEAR: f64 = 0.9;
+        let (all_s, think_s) = (users / self.requests(), users / self.requests() - self.response_s);
+        (all_s > NEAR * self.response_s).then_some(Population { users, think_s: think_s.max(0.0) })
+    }
+
     /// So many times the load.
     pub fn scaled(&self, factor: f64) -> LoadPoint {
         LoadPoint { reads: self.reads * factor, writes: self.writes * factor, ..*self }
@@ -103,7 +130,7 @@ impl LoadPoint {
 
     /// As counters, with another response.
     pub fn with_response(&self, front: &FrontLoad, response_s: f64) -> DeviceCounters {
-        counters(self, front.member_load(self.reads, self.writes), response_s)
+        counters(self, load_on(front.level, front.members, self.reads, self.writes), response_s)
     }
 }
 
@@ -120,8 +147,9 @@ fn counters(point: &LoadPoint, member_load_per_s: f64, response_s: f64) -> Devic
 
 impl ResponseModel {
     /// Fitted to the first half of a device's curve and tried on the second; `None` where too few
-    /// loads were seen.
-    pub fn fit(front: &FrontLoad) -> Option<ResponseModel> {
+    /// loads were seen. Of programs that pause for `think_s` the numbers in both are known, and the response that
+    /// they make is tried; without, that at the load.
+    pub fn fit(front: &FrontLoad, think_s: Option<f64>) -> Option<ResponseModel> {
         let all = &front.sums;
         let (read, write) = (all.read_s / all.reads, all.write_s / all.writes);
         let by_level = write_phases(front.level, front.members);
@@ -131,8 +159,9 @@ impl ResponseModel {
             level: front.level,
             members: front.members,
             write_ratio,
-            alone_per_s: 0.0,
-            slows: 0.0,
+            alone_s: 0.0,
+            each_s: 0.0,
+            begun: 0.0,
             error: 0.0,
             seen: 0.0,
             light_s: 0.0,
@@ -141,11 +170,11 @@ impl ResponseModel {
         if fitted.len() < LEAST_PLACES || tried.len() < LEAST_PLACES {
             return None;
         }
-        model.line(&fitted)?;
+        model.take(&fitted)?;
         model.seen = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
         model.light_s = fitted.first().map_or(f64::NAN, |p| p.response_s);
         let weight: f64 = tried.iter().map(|p| p.weight).sum();
-        let off = |p: &FittedLoad| p.weight * (model.member_response(p.load) / p.response_s - 1.0).abs().min(10.0);
+        let off = |p: &FittedLoad| p.weight * model.off(p, think_s).abs().min(10.0);
         model.error = tried.iter().map(off).sum::<f64>() / weight;
         model.error.is_finite().then_some(model)
     }
@@ -155,52 +184,76 @@ impl ResponseModel {
         let all: f64 = curve.iter().map(|s| s.reads + s.writes).sum();
         let enough = |s: &&FrontSums| s.reads + s.writes > LEAST_SHARE * all && s.queue_s > 0.0;
         let point = |s: &FrontSums| FittedLoad {
-            load: member_load(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
+            load: load_on(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
             response_s: s.queue_s / (s.reads + self.write_ratio * s.writes),
             weight: s.reads + s.writes,
+            front: LoadPoint { reads: s.reads / s.seconds, writes: s.writes / s.seconds, response_s: s.response_s() },
         };
         curve.iter().filter(enough).map(point).collect()
     }
 
-    /// `R (a - b l) = 1` by least squares of the relative errors.
-    fn line(&mut self, points: &[FittedLoad]) -> Option<()> {
-        let mut sums = [0.0; 5];
-        for p in points {
-            let (x, y) = (p.response_s, -p.response_s * p.load);
-            for (sum, value) in sums.iter_mut().zip([x * x, x * y, y * y, x, y]) {
-                *sum += p.weight * value;
+    /// How far the model is from a load, as a share of its response.
+    fn off(&self, p: &FittedLoad, think_s: Option<f64>) -> f64 {
+        let Some(think_s) = think_s else { return self.member_response(p.load) / p.response_s - 1.0 };
+        let users = p.front.requests() * (p.front.response_s + think_s);
+        let found = self.closed(p.front, Population { users, think_s });
+        found.map_or(f64::INFINITY, |found| found.response_s / p.front.response_s - 1.0)
+    }
+
+    /// The numbers, by least squares of the relative errors: `1 = s / R + t l - u l / R`.
+    fn take(&mut self, points: &[FittedLoad]) -> Option<()> {
+        let row = |p: &FittedLoad| ([1.0 / p.response_s, p.load, -p.load / p.response_s], p.weight);
+        let rows: Vec<([f64; 3], f64)> = points.iter().map(row).collect();
+        let all: f64 = rows.iter().map(|row| row.1).sum();
+        let alone =
+            rows.iter().map(|([x, ..], w)| w * x).sum::<f64>() / rows.iter().map(|([x, ..], w)| w * x * x).sum::<f64>();
+        let squares = |[s, t, u]: [f64; 3]| {
+            rows.iter().map(|([x, y, z], w)| w / all * (1.0 - s * x - t * y - u * z).powi(2)).sum::<f64>()
+        };
+        let slows = |[s, t, u]: &[f64; 3]| *s > 0.0 && *t > 0.0 && *u < s * t && *u > -s * t;
+        // runs of a log scatter by so much: nearer is no better
+        let worth = |numbers: [f64; 3], count: f64| {
+            points.len() as f64 * squares(numbers).max(1e-4).ln() + count * (points.len() as f64).ln()
+        };
+        let mut best = [alone, 0.0, 0.0];
+        for (numbers, count) in [(least_squares(&rows, 2), 2.0), (least_squares(&rows, 3), 3.0)] {
+            let Some(numbers) = numbers.filter(slows) else { continue };
+            if best[1] == 0.0 || worth(numbers, count) < worth(best, 2.0) {
+                best = numbers;
             }
         }
-        let [xx, xy, yy, x, y] = sums;
-        let determinant = xx * yy - xy * xy;
-        let (alone, slows) = ((x * yy - y * xy) / determinant, (y * xx - x * xy) / determinant);
-        (self.alone_per_s, self.slows) = match slows > 0.0 && alone > 0.0 && determinant > 1e-12 * xx * yy {
-            true => (alone, slows),
-            // no slowing down to be seen
-            false => (x / xx, 0.0),
-        };
-        (self.alone_per_s > 0.0 && self.alone_per_s.is_finite()).then_some(())
+        [self.alone_s, self.each_s, self.begun] = best;
+        (self.alone_s > 0.0 && self.alone_s.is_finite()).then_some(())
     }
 
     /// True where no load that was seen slowed the device down.
     pub fn is_flat(&self) -> bool {
-        self.slows == 0.0
+        self.each_s == 0.0
     }
 
     fn member_response(&self, load: f64) -> f64 {
-        let left = self.alone_per_s - self.slows * load;
-        if left > 0.0 { 1.0 / left } else { f64::INFINITY }
+        let left = 1.0 - self.each_s * load;
+        if left > 0.0 { (self.alone_s - self.begun * load) / left } else { f64::INFINITY }
     }
 
     /// The same disks with another level.
     pub fn with_level(&self, to: RaidLevel) -> ResponseModel {
-        let ratio = write_phases(Some(to), self.members) / write_phases(self.level, self.members);
+        self.with(Some(to), self.members)
+    }
+
+    /// More or fewer of the same disks.
+    pub fn with_members(&self, members: usize) -> ResponseModel {
+        self.with(self.level, members)
+    }
+
+    fn with(&self, level: Option<RaidLevel>, members: usize) -> ResponseModel {
+        let ratio = write_phases(level, members) / write_phases(self.level, self.members);
         let write_ratio = if self.write_ratio < 1.0 { self.write_ratio } else { (self.write_ratio * ratio).max(1.0) };
-        ResponseModel { level: Some(to), write_ratio, ..*self }
+        ResponseModel { level, members, write_ratio, ..*self }
     }
 
     fn load(&self, point: &LoadPoint) -> f64 {
-        member_load(self.level, self.members, point.reads, point.writes)
+        load_on(self.level, self.members, point.reads, point.writes)
     }
 
     fn response(&self, point: &LoadPoint) -> f64 {
@@ -210,12 +263,12 @@ impl ResponseModel {
 
     /// Requests a second of this mix that it cannot exceed.
     pub fn most(&self, point: LoadPoint) -> f64 {
-        point.requests() * self.alone_per_s / self.slows / self.load(&point)
+        point.requests() / self.each_s / self.load(&point)
     }
 
     /// A load that comes whatever becomes of it; `None` where it is too much.
     pub fn open(&self, point: LoadPoint) -> Option<DeviceCounters> {
-        let response = if point.requests() > 0.0 { self.response(&point) } else { 1.0 / self.alone_per_s };
+        let response = if point.requests() > 0.0 { self.response(&point) } else { self.alone_s };
         response.is_finite().then(|| counters(&point, self.load(&point), response))
     }
 
@@ -241,4 +294,67 @@ struct FittedLoad {
     load: f64,
     response_s: f64,
     weight: f64,
+    /// The same of the whole device.
+    front: LoadPoint,
+}
+
+/// The first `count` numbers by which rows come nearest to 1, the others 0; by the normal equations. `None` where the
+/// rows do not tell them apart.
+fn least_squares(rows: &[([f64; 3], f64)], count: usize) -> Option<[f64; 3]> {
+    let mut table = [[0.0; 4]; 3];
+    for (x, weight) in rows {
+        for i in 0..count {
+            (0..count).for_each(|j| table[i][j] += weight * x[i] * x[j]);
+            table[i][3] += weight * x[i];
+        }
+    }
+    for i in 0..count {
+        let before = table[i][i];
+        for j in 0..i {
+            let factor = table[i][j] / table[j][j];
+            (j..4).for_each(|k| table[i][k] -= factor * table[j][k]);
+        }
+        if table[i][i] <= 1e-9 * before {
+            return None;
+        }
+    }
+    let mut found = [0.0; 3];
+    for i in (0..count).rev() {
+        let rest: f64 = (i + 1..count).map(|j| table[i][j] * found[j]).sum();
+        found[i] = (table[i][3] - rest) / table[i][i];
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_that_are_added_to_three_cost_a_write_more() {
+        // 126 reads and 73 writes a second: (126 + 3 x 73) / 3 on each of three, (126 + 4 x 73) / 6 on each of six
+        let on = |members| load_on(Some(RaidLevel::Raid5), members, 126.0, 73.0);
+        assert_eq!((on(3), on(6).round()), (115.0, 70.0));
+        let phases = |members| write_phases(Some(RaidLevel::Raid5), members);
+        assert_eq!((phases(3), phases(6)), (2.5, 3.0));
+        assert_eq!(load_on(None, 1, 126.0, 73.0), 199.0);
+    }
+
+    #[test]
+    fn one_server_with_random_arrivals_comes_back() {
+        // 10 ms each, always: R = S + l S² / (2 (1 - l S)), so that t = S and u = S² / 2
+        let served = 0.01;
+        let row = |load: f64| {
+            let response = served + load * served * served / (2.0 * (1.0 - load * served));
+            ([1.0 / response, load, -load / response], 1.0)
+        };
+        let rows: Vec<([f64; 3], f64)> = (1..9).map(|step| row(10.0 * f64::from(step))).collect();
+        let [alone, each, begun] = least_squares(&rows, 3).expect("told apart");
+        assert!((alone / served - 1.0).abs() < 1e-6 && (each / served - 1.0).abs() < 1e-6, "{alone} {each}");
+        assert!((begun / (served * served / 2.0) - 1.0).abs() < 1e-6, "{begun}");
+        // at half of what it does: 10 ms and a half of 10 ms in half of the cases
+        let response = (alone - begun * 50.0) / (1.0 - each * 50.0);
+        assert!((response - 0.015).abs() < 1e-9, "{response}");
+        assert_eq!(least_squares(&rows[..1], 3), None);
+    }
 }

@@ -1,0 +1,151 @@
+//! From ticks to a demand, on series whose truth is written down.
+
+use diskwright_planner::prices::{PriceList, built_in};
+use diskwright_planner::series::measured::NoDemand;
+use diskwright_planner::series::{LoadSeries, LoadTick, MeasureOptions, demand_from_series};
+use diskwright_planner::what_if::what_if;
+use diskwright_planner::{Demand, PlanLimits, plan};
+
+use crate::hidden::series;
+
+const DAY_S: i64 = 86_400;
+
+fn options(percentile: f64) -> MeasureOptions {
+    MeasureOptions { percentile, ..MeasureOptions::default() }
+}
+
+/// Two disks of which one works while the other rests.
+fn in_turn() -> LoadSeries {
+    let disk = |name: &str, first: f64, then: f64| {
+        format!(
+            "[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"on-{name}\"\non = \"{name}\"\n\
+             rate = \"60/s\"\nsize = \"8KB\"\n[[workload.phase]]\nlasts = \"300s\"\nfrom = {first}\nto = {first}\n\
+             [[workload.phase]]\nlasts = \"300s\"\nfrom = {then}\nto = {then}\n"
+        )
+    };
+    series(&format!("[watch]\nduration = \"600s\"\n{}{}", disk("day", 1.0, 0.05), disk("night", 0.05, 1.0)))
+}
+
+#[test]
+fn disks_are_summed_before_percentiles_are_taken() {
+    let found = demand_from_series(&in_turn(), &options(50.0)).expect("a load");
+    let median = found.summary.requests_per_s.p50;
+    // 63 a second at any time, though each disk has 60 at its own 95 %
+    assert!((median / 63.0 - 1.0).abs() < 0.05, "{median}");
+    let found = demand_from_series(&in_turn(), &options(95.0)).expect("a load");
+    let (planned, each) = (found.demand.requests_per_s(), found.summary.sum_of_percentiles_per_s);
+    assert!((planned / 76.0 - 1.0).abs() < 0.06, "{planned}");
+    assert!((found.summary.oversize - each / planned).abs() < 1e-9 && found.summary.oversize > 1.7, "{each}");
+}
+
+/// Ten days of one-minute ticks with a busy afternoon, and room that grows by so much a day.
+fn days(count: i64, grows: impl Fn(f64) -> f64) -> LoadSeries {
+    let mut one = in_turn();
+    one.ticks = (1..=count * 1440)
+        .map(|minute| {
+            let afternoon = (13..17).contains(&(minute * 60 % DAY_S / 3600));
+            let (reads, writes) = if afternoon { (300.0, 100.0) } else { (30.0, 10.0) };
+            LoadTick {
+                time_ns: minute * 60 * 1_000_000_000,
+                seconds: 60.0,
+                reads,
+                writes,
+                read_bytes: reads * 8192.0,
+                write_bytes: writes * 4096.0,
+                queue: 1.0,
+            }
+        })
+        .collect();
+    one.used = (0..=count * 24).map(|hour| (hour * 3_600_000_000_000, grows(hour as f64 / 24.0))).collect();
+    one
+}
+
+#[test]
+fn busy_hours_mix_sizes_and_growth_of_days() {
+    let found = demand_from_series(&days(10, |day| 1e12 + day * 5e9), &options(95.0)).expect("a load");
+    // four hours of a day are more than 5 % of it, so that the percentile is one of these
+    assert_eq!((found.demand.reads_per_s, found.demand.writes_per_s), (300.0, 100.0));
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (8192.0, 4096.0));
+    assert_eq!(found.summary.busy_hours.as_deref(), Some(&[13, 14, 15, 16][..]));
+    let growth = found.demand.growth.expect("ten days");
+    let (low, high) = growth.interval_bytes_per_day.expect("its interval");
+    assert!((growth.bytes_per_day / 5e9 - 1.0).abs() < 1e-6, "{growth:?}");
+    assert!(low <= growth.bytes_per_day && growth.bytes_per_day <= high, "{growth:?}");
+    // ups and downs of a terabyte tell no growth of a gigabyte: the interval holds both signs
+    let noisy = days(10, |day| 1e12 + 1e9 * day + 1e11 * (day * 37.0).sin());
+    let (low, high) = demand_from_series(&noisy, &options(95.0))
+        .expect("a load")
+        .demand
+        .growth
+        .and_then(|growth| growth.interval_bytes_per_day)
+        .expect("an interval");
+    assert!(low < 0.0 && high > 0.0, "{low} {high}");
+    // below a day there is no growth and there are no busy hours
+    let mut short = days(1, |_| 1e12);
+    short.ticks.truncate(600);
+    short.used.truncate(10);
+    let found = demand_from_series(&short, &options(95.0)).expect("a load");
+    assert_eq!((found.summary.busy_hours, found.demand.growth), (None, None));
+}
+
+#[test]
+fn what_no_demand_can_be_taken_from_is_told() {
+    let mut short = in_turn();
+    short.ticks.truncate(9);
+    let told = demand_from_series(&short, &options(95.0)).expect_err("nine ticks");
+    assert!(matches!(told, NoDemand::TooShort { ticks: 9, .. }), "{told}");
+    let mut idle = in_turn();
+    idle.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (0.0, 0.0));
+    assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("idle"), NoDemand::Idle);
+    let none = LoadSeries::default();
+    assert_eq!(demand_from_series(&none, &options(95.0)).expect_err("empty"), NoDemand::NoDisk);
+}
+
+#[test]
+fn users_who_wait_are_served_faster_by_more_disks() {
+    let of = |disks: u32, users: u32| {
+        series(&format!(
+            "[watch]\nwarm_up = \"10s\"\nduration = \"600s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {disks}\n\
+             [[array]]\nlevel = 0\n[[workload]]\nusers = {users}\nthink = \"200ms\"\nsize = \"8KB\"\nread_share = 0.7\n"
+        ))
+    };
+    // a log that saw 8, 20 and 40 of them
+    let mut log = of(3, 8);
+    for users in [20, 40] {
+        let more = of(3, users);
+        let (front, other) = (&mut log.fronts[0], &more.fronts[0]);
+        front.sums.add(&other.sums);
+        for half in 0..2 {
+            front.curve[half].iter_mut().zip(&other.curve[half]).for_each(|(place, sums)| place.add(sums));
+        }
+    }
+    let found = what_if(&log, "disks +3", 80.0, Some(40.0), &PriceList::default()).expect("a model");
+    let truth = &of(6, 40).fronts[0].sums;
+    let (rate, response) = (truth.requests_per_s(), truth.response_s());
+    assert!(found.model_error < 0.10, "{found:?}");
+    assert!((found.after.requests_per_s / rate - 1.0).abs() < 0.10, "{rate} {found:?}");
+    assert!((found.after.response_s / response - 1.0).abs() < 0.15, "{response} {found:?}");
+    // as many users as requests in flight do not pause; fewer cannot be
+    let told = what_if(&log, "disks +3", 80.0, Some(2.0), &PriceList::default()).expect_err("two users");
+    assert!(told.to_string().contains("--users 2: at the highest loads"), "{told}");
+}
+
+#[test]
+fn a_price_that_is_not_known_is_never_nothing() {
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let drives = ["huc156060css200", "samsung-870evo-1tb", "st20000nm007d"].map(str::to_owned).to_vec();
+    let limits = PlanLimits { drives, simulated_requests: 2000, ..PlanLimits::usual(built_in(), "2026-11-24") };
+    let found = plan(&demand, &limits).expect("an answer");
+    let known: Vec<bool> = found.designs.iter().map(|design| design.price.is_some()).collect();
+    assert!(known.contains(&true) && known.contains(&false), "{known:?}");
+    // those without a price stand after all that have one, and on no frontier
+    assert!(known.is_sorted_by(|a, b| a >= b), "{known:?}");
+    for design in found.designs.iter().filter(|design| design.price.is_none()) {
+        assert!(design.cost.is_none() && design.bought.iter().any(|item| item.price.is_none()), "{design:?}");
+        assert!(found.frontier.iter().all(|point| !point.design.contains(&design.part)), "{design:?}");
+    }
+    // and none is within a budget
+    let limits = PlanLimits { budget: Some(1e9), ..limits };
+    let found = plan(&demand, &limits).expect("an answer");
+    assert!(found.designs.iter().all(|design| design.price.is_some()), "{:?}", found.designs);
+}

@@ -1,0 +1,57 @@
+"""Tests of planning's machinery that start nothing: `lab/plan/run` does."""
+
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "plan"), HERE]
+sys.dont_write_bytecode = True
+
+import figures  # noqa: E402
+import steps  # noqa: E402
+
+LINES = """12.00 3.00
+   7 0 loop0 {reads} 0 0 {read_ms} {writes} 0 0 {write_ms} 0 0 0
+   7 1 loop1 {reads} 0 0 {read_ms} {writes} 0 0 {write_ms} 0 0 0
+ 254 0 vda 999 0 0 999 999 0 0 999 0 0 0"""
+
+
+def lines(reads, read_ms, writes, write_ms):
+    return LINES.format(reads=reads, read_ms=read_ms, writes=writes, write_ms=write_ms)
+
+
+class Counting(unittest.TestCase):
+    def test_members_are_added_up_and_others_are_not(self):
+        names = {"loop0", "loop1"}
+        before = steps.counted(10.0, lines(100, 1000, 50, 500), names)
+        after = steps.counted(20.0, lines(500, 5000, 250, 4500), names)
+        self.assertEqual((before.reads, before.writes, before.took_s), (200, 100, 3.0))
+        got = steps.between(before, after)
+        self.assertEqual((got["reads_per_s"], got["writes_per_s"], got["requests_per_s"]), (80, 40, 120))
+        # 2 x (4000 + 4000) ms for 1200 requests
+        self.assertAlmostEqual(got["response_s"], 16 / 1200)
+
+    def test_fio_is_told_of_arrivals_and_of_users(self):
+        words = steps.fio(steps.Arrivals(120, 60, 8), ["/dev/md0"], 2)
+        names = [word for word in words if word.startswith(("--name", "--rate_iops"))]
+        self.assertEqual(names, ["--name=randread", "--rate_iops=120", "--name=randwrite", "--rate_iops=60"])
+        # what follows a name is of that job alone: each has everything
+        self.assertEqual(words.count("--direct=1"), 2)
+        self.assertEqual(words.count("--rate_process=poisson"), 2)
+        words = steps.fio(steps.Users(3, 0.1, 67, 8), ["a", "b"], 2)
+        self.assertEqual([word for word in words if word.startswith("--filename")],
+                         ["--filename=a", "--filename=b", "--filename=a"])
+        self.assertIn("--thinktime=100000us", words)
+        self.assertLess(words.index("--thinktime=100000us"), words.index("--name=user0"))
+
+    def test_figures_say_how_far_off(self):
+        result = {"load": "40 users", "predicted": {"requests_per_s": 99.0, "response_s": 0.022},
+                  "measured": {"requests_per_s": 100.0, "response_s": 0.020}}
+        document = {"took_s": 1, "parts": [{"set": "md", "disks": 6, "results": [result]}]}
+        self.assertEqual([round(error, 3) for error in figures.errors(document)], [0.01, 0.1])
+        self.assertIn("response, ms 20.0, predicted 22.0 (+10.0%)", figures.text(document))
+
+
+if __name__ == "__main__":
+    unittest.main()
