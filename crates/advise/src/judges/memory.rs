@@ -117,7 +117,7 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
             proposal.gain = Some(ExpectedGain {
                 factor,
                 text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
-                basis: "bytes in flight over the rate at which they leave".into(),
+                basis: "bytes in flight over the rate at which they leave; an upper limit".into(),
             });
         }
     }

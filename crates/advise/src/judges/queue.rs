@@ -150,7 +150,7 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         let top = factor(model, WINDOW);
         options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
     };
-    let Some(least) = options.clone().next() else { return None };
+    let least = options.clone().next()?;
     let target = model.as_ref().map_or_else(|| (2.0 * least).min(WINDOW), best);
     if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
         return None;
