@@ -79,15 +79,15 @@ class Machine:
         """A loop device over a file in memory: tens of microseconds a request."""
         return self._attach(self._sparse_file("fast", size_mib))
 
-    def system(self, name, settings=None):
+    def system(self, name, settings=None, speed=1):
         """A described system, by its name or file, that `diskwright disk` serves; its
         exports can be attached.
 
-        The settings are those of `--set`: system("one-arm", {"disk.plain.servers": 2}).
+        The settings are those of `--set`: system("one-arm", {"disk.plain.servers": 2}); the speed is that of `--speed`.
         """
         if not self.binary:
             raise Unavailable("no binary to serve a system with")
-        system = VirtualDisk(self, name, settings or {})
+        system = VirtualDisk(self, name, settings or {}, speed)
         self.systems.append(system)
         return system
 
@@ -157,6 +157,12 @@ class Machine:
         # and of no more of a disk than is used, because that takes a slow disk minutes.
         self.output(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0",
                      device, size])
+        return self.mount(device)
+
+    def mount_ext4_plain(self, device, size):
+        """An ext4 without a journal: what is written to it is data, and very little else."""
+        self.output(["mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-E",
+                     "lazy_itable_init=0,nodiscard", device, size])
         return self.mount(device)
 
     def mount_btrfs(self, devices, level):

@@ -9,14 +9,16 @@ downloaded and taken apart (never installed), and no /dev/kvm is needed:
                       modules=["raid456"], programs=["mdadm", "fio"])
         print(guest.sh("mdadm --detail /dev/md0"))
 
-The first drive is /dev/vda. The machine has one processor, no disk of its own
-and no network unless asked (`network=True`: the host is 10.0.2.2). All of it
+The first drive is /dev/vda; `Drive(model=...)` has NVMe, SATA and SCSI drives, too, and
+`Guest.qmp` sets what they say of themselves. The machine has one processor, no disk of its
+own and no network unless asked (`network=True`: the host is 10.0.2.2). All of it
 lives in memory and is gone when the process is; `undo` ends the process.
 Software emulation is slow: about 0.2 ms of a processor for each 4 KB request.
 """
 
 import base64
 import glob
+import json
 import os
 import re
 import select
@@ -25,19 +27,30 @@ import socket
 import subprocess
 import time
 
+import unpacked
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Another name when more is kept, so that an older copy is not taken for whole.
-CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-2")
-# What is kept of the kernel package: 60 of its 330 MB.
+CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-4")
+# What is kept of the kernel package: 90 of its 330 MB.
 KEPT = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*",
         *(f"./lib/modules/*/kernel/{part}" for part in
-          ("arch", "crypto", "lib", "fs/btrfs", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/xfs",
-           "drivers/block", "drivers/md", "drivers/scsi/scsi_mod.ko", "drivers/scsi/scsi_common.ko",
-           "drivers/virtio", "drivers/char/virtio_console.ko",
-           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/core"))]
+          ("arch", "block", "crypto", "lib", "fs/btrfs", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/xfs",
+           "fs/nfs", "fs/nfsd", "fs/nfs_common", "fs/lockd", "fs/fscache", "fs/netfs", "fs/fuse",
+           "drivers/block", "drivers/md", "drivers/scsi", "drivers/nvme", "drivers/ata",
+           "drivers/virtio", "drivers/char/virtio_console.ko", "drivers/hwmon",
+           "drivers/usb/host", "drivers/usb/storage", "drivers/usb/core", "drivers/usb/common",
+           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "drivers/net/veth.ko",
+           "net/core", "net/ipv4/inet_diag.ko", "net/ipv4/tcp_diag.ko", "net/sunrpc", "net/sched",
+           "net/dns_resolver"))]
 # Asked for by name at run time, so no dependency that depmod sees.
-SOFT = {"libcrc32c": ["crc32c_generic"]}
+SOFT = {"libcrc32c": ["crc32c_generic"], "crc64-rocksoft": ["crc64_rocksoft_generic"],
+        "jbd2": ["crc32c_generic"]}
 ALWAYS = ["virtio_pci", "virtio_blk"]
+# What stands before drives of each model, and the drivers that the guest needs for them.
+CONTROLLERS = {"sata": ["-device", "ahci,id=ahci"], "scsi": ["-device", "virtio-scsi-pci,id=scsi"]}
+MODULES_OF = {"virtio": [], "nvme": ["nvme"], "sata": ["ahci", "sd_mod"],
+              "scsi": ["virtio_scsi", "sd_mod"]}
 DONE = b"@@lab-done "
 # By the processor's own counter, which the kernel measures at boot, its clock goes wrong
 # on a busy machine; the emulated HPET tells its own rate, and that is the host's clock.
@@ -80,24 +93,30 @@ class NoKernel(GuestError):
 
 class Drive:
     """A drive of the guest: a raw file, or a block device of this machine, which is used
-    past the page cache (`direct`).
+    past the page cache (`direct`). `model` is how it is attached: virtio, nvme, sata, scsi.
 
     `iops` has QEMU hold it to so many requests a second by a bucket that lets
     through what was not used within the last 0.1 s (util/throttle.c), and `bytes_per_s`
     to so many bytes by another one.
     """
 
-    def __init__(self, path, iops=None, direct=False, bytes_per_s=None):
+    def __init__(self, path, iops=None, direct=False, bytes_per_s=None, model="virtio"):
         self.path, self.iops, self.direct, self.bytes_per_s = path, iops, direct, bytes_per_s
+        self.model = model
 
     def words(self, number):
         what = f"file={self.path},format=raw,cache={'none' if self.direct else 'unsafe'}"
         cap = f",throttling.iops-total={self.iops}" if self.iops else ""
         cap += f",throttling.bps-total={self.bytes_per_s}" if self.bytes_per_s else ""
-        # A queue and a thread of its own, so that one drive does not wait for another.
-        return ["-object", f"iothread,id=thread{number}",
-                "-drive", f"if=none,id=drive{number},{what}{cap}",
-                "-device", f"virtio-blk-pci,drive=drive{number},iothread=thread{number}"]
+        # A queue and a thread of its own, so that one virtio drive does not wait for another.
+        device = {
+            "virtio": ["-object", f"iothread,id=thread{number}",
+                       "-device", f"virtio-blk-pci,drive=drive{number},iothread=thread{number}"],
+            "nvme": ["-device", f"nvme,id=disk{number},serial=made-up-{number},drive=drive{number}"],
+            "sata": ["-device", f"ide-hd,id=disk{number},bus=ahci.{number},drive=drive{number}"],
+            "scsi": ["-device", f"scsi-hd,id=disk{number},bus=scsi.0,drive=drive{number}"],
+        }[self.model]
+        return ["-drive", f"if=none,id=drive{number},{what}{cap}", *device]
 
 
 def sparse(path, size_mib):
@@ -217,15 +236,16 @@ class Archive:
         self.file.close()
 
 
-def libraries(program):
+def libraries(program, environment=None):
     """The libraries that a program is started with."""
-    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False,
+                          env=environment).stdout
     return re.findall(r"(/\S+) \(0x", told)
 
 
-def build_initramfs(path, modules, programs, files):
-    """Writes an initramfs with the modules, the programs (names or paths) with
-    their libraries, and `files`: where each goes, and the file it is taken from."""
+def build_initramfs(path, modules, programs, files, packages=()):
+    """Writes an initramfs with the modules, the programs (names or paths, also of `packages`)
+    with their libraries, and `files`: where each goes, and the file it is taken from."""
     _, _, folder = kernel()
     archive = Archive(path)
     busybox = shutil.which("busybox")
@@ -238,27 +258,40 @@ def build_initramfs(path, modules, programs, files):
         loaded.append("/modules/" + os.path.basename(module))
         archive.add_file(os.path.join(folder, module), loaded[-1])
     archive.add("modules.list", "\n".join(loaded).encode(), 0o100644)
+    try:
+        root = unpacked.unpack(packages)
+    except unpacked.NoPackage as error:
+        raise NoKernel(str(error)) from None
     for name in programs:
-        program = shutil.which(name)
+        program = unpacked.find(name, root)
         if not program:
             raise GuestError(f"no program {name} to take along")
         archive.add_file(program, "usr/bin/" + os.path.basename(program))
-        for library in libraries(program):
-            archive.add_file(library)
+        for library in libraries(program, unpacked.environment(root)):
+            archive.add_file(library, unpacked.inside(library, root))
     for where, source in (files or {}).items():
         archive.add_file(source, where)
     archive.close()
+
+
+def stripped(binary, folder):
+    """The binary without its debugging information, which would fill the guest's memory."""
+    small = os.path.join(folder, "diskwright")
+    subprocess.run(["strip", "-o", small, binary], check=True)
+    return small
 
 
 class Guest:
     """A machine that is up. `undo` is a run's `Undo`, `folder` a private folder."""
 
     def __init__(self, undo, folder, drives=(), modules=(), programs=(), files=None,
-                 network=False, memory_mib=768, patience=180):
+                 network=False, memory_mib=768, patience=180, processors=1, packages=()):
         self.folder, self.read = folder, b""
-        modules = [*modules, *(["virtio_net"] if network else [])]
+        models = {drive.model for drive in drives}
+        modules = [*(module for model in sorted(models) for module in MODULES_OF[model]),
+                   *modules, *(["virtio_net"] if network else [])]
         image = os.path.join(folder, "initramfs")
-        build_initramfs(image, modules, programs, files)
+        build_initramfs(image, modules, programs, files, packages)
         self.console = os.path.join(folder, "console")
         path = os.path.join(folder, "guest.socket")
         with socket.socket(socket.AF_UNIX) as listener:
@@ -266,10 +299,14 @@ class Guest:
             listener.listen(1)
             listener.settimeout(30)
             words = ["qemu-system-x86_64", "-accel", "tcg", "-m", str(memory_mib), "-nodefaults",
+                     "-smp", str(processors),
+                     "-qmp", f"unix:{folder}/qmp.socket,server=on,wait=off",
                      "-display", "none", "-no-reboot", "-kernel", kernel()[1], "-initrd", image,
                      "-append", KERNEL_WORDS,
                      "-serial", f"file:{self.console}",
                      "-chardev", f"socket,id=shell,path={path}", "-serial", "chardev:shell"]
+            for model in sorted(models):
+                words += CONTROLLERS.get(model, [])
             for number, drive in enumerate(drives):
                 words += drive.words(number)
             if network:
@@ -312,6 +349,29 @@ class Guest:
         if check and code:
             raise GuestError(f"in the guest: {script[:80]}: exit {code}: {text[-600:]}")
         return text
+
+    def qmp(self, command, **arguments):
+        """Asks QEMU itself, by its machine protocol: `qmp("qom-set", path="disk0", ...)`."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(os.path.join(self.folder, "qmp.socket"))
+            lines = client.makefile("rw", encoding="utf-8")
+            lines.readline()
+            for word, more in (("qmp_capabilities", {}), (command, arguments)):
+                lines.write(json.dumps({"execute": word, "arguments": more}) + "\n")
+                lines.flush()
+                answer = self._answer_of(lines)
+        return answer
+
+    @staticmethod
+    def _answer_of(lines):
+        for line in lines:
+            told = json.loads(line)
+            if "error" in told:
+                raise GuestError(f"QEMU: {told['error'].get('desc')}")
+            if "return" in told:
+                return told["return"]
+        raise GuestError("QEMU closed its protocol's socket")
 
     def end(self):
         """Turns it off, the hard way: nothing in it is worth keeping."""

@@ -24,7 +24,8 @@ import qemu  # noqa: E402
 from session import catch_signals, undoing, with_sbin  # noqa: E402
 
 EVENTS = ("block_bio_queue block_getrq block_io_start block_rq_insert block_rq_issue block_rq_complete "
-          "block_rq_requeue block_bio_backmerge block_bio_frontmerge block_rq_merge block_bio_complete block_bio_remap block_split")
+          "block_rq_requeue block_bio_backmerge block_bio_frontmerge block_rq_merge block_bio_complete "
+          "block_bio_remap block_split")
 LOAD = """
 set -e
 mkdir -p /trace; mount -t tracefs none /trace; cd /trace

@@ -27,7 +27,7 @@ def description(name):
 class VirtualDisk:
     """A system that is being served."""
 
-    def __init__(self, machine, name, settings):
+    def __init__(self, machine, name, settings, speed=1):
         self.machine = machine
         self.name = os.path.basename(name).removesuffix(".toml")
         machine.made += 1
@@ -35,7 +35,7 @@ class VirtualDisk:
         self.log = os.path.join(machine.logs, f"inside-{len(machine.systems) + 1}-{self.name}")
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         self.process = machine.start([machine.binary, "disk", description(name), "--socket", self.socket,
-                                      "--record", self.log, "--every", "1s", *words])
+                                      "--record", self.log, "--every", "1s", "--speed", str(speed), *words])
         machine.wait_for(self._serves, f"{self.name} to be served", process=self.process)
 
     def _serves(self):

@@ -49,6 +49,8 @@ fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
     assert_eq!((ignored["ignored"].as_u64(), ignored["items"].as_array().map(Vec::len)), (Some(1), Some(0)));
     let again = success(&advise(&bench, &["--root", text(&root), "--unignore", "queue.iostats", "--json"]));
     assert_eq!(again["items"][0]["id"], "queue.iostats@sda");
+    let wrong = advise(&bench, &["--root", text(&root), "--apply", "queue.iostats@sda"]);
+    assert!(!wrong.status.success() && said(&wrong).contains("changes this host"), "{}", said(&wrong));
     let wrong = advise(&bench, &["--ignore", "queue.iostat"]);
     assert!(wrong.status.code() == Some(2) && said(&wrong).contains("queue.iostats"), "{}", said(&wrong));
     let wrong = advise(&bench, &["--role", "databse"]);
@@ -64,8 +66,9 @@ fn a_log_notes_how_its_host_is_set() {
     let document = success(&advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");
     assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
-    let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats"]);
-    assert!(!wrong.status.success() && said(&wrong).contains("changes this host"), "{}", said(&wrong));
+    // it is this host's own log, so that an item of it could be applied; this one is not among them
+    let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);
+    assert!(!wrong.status.success() && said(&wrong).contains("queue.iostats@nothing"), "{}", said(&wrong));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 
-use crate::common::{diskwright, folder, said, success, text, until};
+use crate::common::{command, diskwright, folder, said, success, text, until};
 
 /// An alert that every machine raises at its second tick.
 const OWN: &str = r#"
@@ -80,6 +80,44 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
     let verdict = success(&diskwright(&["why", text(&log), "--json"]));
     let remarks = verdict["notes"].as_array().expect("a list");
     assert!(remarks.iter().all(|remark| remark["kind"] != "alert"), "{remarks:?}");
+}
+
+/// The short form of lab/healthy/run.
+#[test]
+fn a_simulated_healthy_server_raises_no_alert() {
+    let folder = folder("alerts-healthy");
+    let system = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/healthy/server.toml");
+    for seed in ["1", "2"] {
+        let log = folder.join(seed);
+        let words = ["simulate", system, "--seed", seed, "--duration", "600s", "--out", text(&log)];
+        let simulated = diskwright(&words);
+        assert!(simulated.status.success(), "{}", said(&simulated));
+        let found = diskwright(&["watch", text(&log), "--no-screen", "--fail-on", "any"]);
+        assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stdout));
+    }
+}
+
+#[test]
+fn the_users_own_panels_and_alerts_are_taken_from_the_configuration() {
+    let folder = folder("alerts-configuration");
+    let own = folder.join("diskwright");
+    fs::create_dir_all(&own).expect("a folder");
+    fs::write(own.join("alerts.toml"), OWN).expect("a file");
+    let panels = include_str!("../crates/dashboard/data/panels.toml");
+    let renamed = panels.replacen("title = \"rd/s\"", "title = \"reads!\"", 1);
+    assert_ne!(renamed, panels);
+    fs::write(own.join("watch.toml"), &renamed).expect("a file");
+    let run = |words: &[&str]| command(words).env("XDG_CONFIG_HOME", &folder).output().expect("the program runs");
+    let fails = ["watch", "--no-screen", "--every", "200ms", "--for", "3s", "--fail-on", "own.always"];
+    assert_eq!(run(&fails).status.code(), Some(1), "the user's own alert is raised");
+    let once = run(&["watch", "--once", "--every", "100ms"]);
+    let screen = String::from_utf8_lossy(&once.stdout).into_owned();
+    assert!(screen.contains("reads!"), "{screen}{}", said(&once));
+    fs::write(own.join("watch.toml"), renamed.replacen("physical_disk.", "physical_dsk.", 1)).expect("a file");
+    let wrong = run(&["watch", "--once"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let told = said(&wrong);
+    assert!(told.contains("watch.toml:") && told.contains("did you mean `physical_disk."), "{told}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn all_that_is_a_log_is_read_and_the_rest_is_counted() {
         let bundle = bundle.to_str().unwrap();
         let done = diskwright(&["why", bundle, "--json"]);
         let told = said(&done);
-        assert!(told.contains("reads 2 iostat-text; 3 other files are no logs"), "{told}");
+        assert!(told.contains("reads 2 iostat-text; 3 other files are not logs"), "{told}");
         assert!(!told.contains("diskwright-import-"), "a temporary name is nothing to people: {told}");
         let verdict = success(&done);
         assert_eq!((&verdict["host"], &verdict["bottleneck"]), (&"db1".into(), &"disk".into()));
@@ -139,5 +139,5 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     fs::write(folder.join("nothing/readme"), "no log\n").unwrap();
     let none = diskwright(&["why", folder.join("nothing").to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(said(&none).contains("its 1 file is no log"), "{}", said(&none));
+    assert!(said(&none).contains("its only file is not a log"), "{}", said(&none));
 }

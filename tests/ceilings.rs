@@ -218,7 +218,7 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
         fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
         let replaced = probe(&[option]);
         let because = replaced["profile"]["because"][0].as_str().expect("what was replaced");
-        assert!(because.contains("replaced by less"), "{because}");
+        assert!(because.contains("replaced by lower figures"), "{because}");
         assert!(stored()["figures"][0]["value"].as_f64().is_some_and(|v| v < 1e12));
     }
 }

@@ -10,7 +10,7 @@ mod blg_encoder;
 use std::fs;
 use std::process::Command;
 
-/// Mutations of each seed.
+/// Mutations of each seed; `DISKWRIGHT_FUZZ_ROUNDS` asks for more.
 const ROUNDS: u64 = 400;
 
 /// A small generator (Marsaglia's xorshift), so that a failure can be repeated
@@ -44,9 +44,10 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
 
 fn run(target: fn(&[u8]), seeds: &[Vec<u8>]) {
     assert!(!seeds.is_empty(), "no seed");
+    let rounds = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
     for (number, seed) in seeds.iter().enumerate() {
         target(seed);
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let data = mutated(seed, round);
             let caught = std::panic::catch_unwind(|| target(&data));
             assert!(caught.is_ok(), "seed {number}, round {round}: {:?}", String::from_utf8_lossy(&data));

@@ -138,9 +138,9 @@ fn a_set_over_several_disks_is_not_more_than_full() {
             assert!(values.iter().any(|value| (value - expected).abs() < 1e-9), "{expected}: {found:#}");
         }
         for (set, words) in [
-            (set.replace("\"0\"", "\"9\""), "no disk of the log is called `9`"),
+            (set.replace("\"0\"", "\"9\""), "the log has no disk `9`"),
             (set.replace("\"0\"", "\"1\""), "named twice"),
-            (set.replace("raid0", "raid9"), "no level is called `raid9`"),
+            (set.replace("raid0", "raid9"), "unknown level `raid9`"),
         ] {
             let wrong = file(&folder, "wrong.toml", &set);
             let done = diskwright(&["why", &log, "--topology", &wrong]);

@@ -96,7 +96,7 @@ fn doc_002s_example_is_told() {
         "raid5 of 8 x compaq-9gb",
         "8 are needed, 10 recommended",
         "raid5 of 10 x compaq-4gb",
-        "raid5 of 5 x compaq-9gb: it holds the data, but 3.2 requests are in flight for each disk",
+        "raid5 of 5 x compaq-9gb: its capacity suffices, but 3.2 requests are in flight per disk",
         "costs unknown",
         "saturates first: members",
     ] {
@@ -118,7 +118,7 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
     let said = text(&[&load[..], &options].concat());
     for words in [
         "x compaq-4gb on ultra-wide-scsi",
-        "3 drives that are there stay; bought: ",
+        "3 existing drives are kept; bought: ",
         "price unknown: compaq-4gb, ultra-wide-scsi",
         "1 channel, ",
         "channels of ultra-wide-scsi",
@@ -131,7 +131,7 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 #[test]
 fn drives_that_are_enough_cost_nothing() {
     let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
-    assert!(said.contains("nothing is bought") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
+    assert!(said.contains("nothing to buy") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_cannot_be_met_is_an_answer() {
     assert_eq!((&answer["feasible"], &answer["limit"]), (&Value::Bool(false), &"instance m6i.large IOPS".into()));
     assert_eq!(answer["designs"].as_array().map(Vec::len), Some(1));
     let said = text(&options);
-    assert!(said.contains("Nothing within the limits meets the demand. Nearest: instance m6i.large IOPS"), "{said}");
+    assert!(said.contains("No design within the limits meets the demand. Closest: instance m6i.large IOPS"), "{said}");
     // of several misses the largest binds: a little room is not what a thousand drives' load or 1 USD lack
     let load = ["plan", "--reads", "1000000", "--capacity", "1TB", "--only", "hdd", "--max-drives", "4"];
     assert_eq!(json(&load)["limit"], "members");
@@ -157,7 +157,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     let mixed = dir.join("mixed.toml");
     let row = |id: &str, currency: &str| {
         format!(
-            "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", \
+            "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", 
              date = \"2026-11-01\", source = \"an offer\" }}\n"
         )
     };
@@ -177,10 +177,10 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--drives", "st24000nm002g"], "did you mean `st24000nm002h`?"),
         (&["--drives", "gp33"], "did you mean `gp3`?"),
         (&["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
-        (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for volumes"),
+        (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for cloud volumes"),
         (&["--only", "floppy"], "expected hdd, ssd, cloud"),
-        (&["--levels", "raid99"], "`raid99` is no level; expected one of linear, raid0"),
-        (&["--max-drives", "2", "--levels", "raid6"], "the least is 4"),
+        (&["--levels", "raid99"], "unknown level `raid99`; expected one of linear, raid0"),
+        (&["--max-drives", "2", "--levels", "raid6"], "at least 4 are needed"),
         (&["--budget", "5000EUR", "--currency", "USD"], "cannot be compared"),
         (&["--budget", "much"], "write an amount"),
         (&["--prices", &mixed], "prices in EUR and USD"),
@@ -188,10 +188,10 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--prices", "/nonexistent.toml"], "/nonexistent.toml: "),
         (&["--response", "soon"], "--response: "),
         (&["--writes=-1"], "--writes -1: expected 0"),
-        (&["--levels", "raid5", "--only", "cloud"], "--levels is for drives, --only asks for volumes"),
-        (&["--spares", "1", "--instance", "m6i.large"], "--spares is for drives, --instance asks for volumes"),
-        (&["--spares", "24"], "leaves none of the 24 drives"),
-        (&["--drives", "compaq-4gb", "--only", "ssd"], "--drives names compaq-4gb, which --only leaves out"),
+        (&["--levels", "raid5", "--only", "cloud"], "--levels is for drives, but --only is for cloud"),
+        (&["--spares", "1", "--instance", "m6i.large"], "--spares is for drives, but --instance is for cloud"),
+        (&["--spares", "24"], "uses up all 24 drives"),
+        (&["--drives", "compaq-4gb", "--only", "ssd"], "--drives names compaq-4gb, which --only excludes"),
         (&["--keep-existing", "3:compaq-4gb", "--only", "ssd"], "--keep-existing names compaq-4gb"),
         (&["--catalogue", "/nonexistent.toml"], "/nonexistent.toml: "),
         (&["--max-loss", "2"], "--max-loss 2: expected a chance above 0, up to 1"),
@@ -204,7 +204,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     }
     assert_eq!(json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
     assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
-    assert!(refused(&["plan", "--reads", "0"]).contains("nothing is asked"));
+    assert!(refused(&["plan", "--reads", "0"]).contains("no demand"));
     assert!(!fs::exists(&page).expect("readable"), "a page was written");
 }
 
@@ -213,14 +213,14 @@ fn the_first_lines_say_what_to_take() {
     let said = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
     let mut lines = said.lines();
     assert!(lines.next().is_some_and(|line| line.starts_with("126 reads/s and 73 writes/s")), "{said}");
-    assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest that meets it: ")), "{said}");
+    assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest design that meets the demand: ")), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 120), "{said}");
 }
 
 #[test]
 fn a_drive_of_ones_own_that_has_a_price_is_tried() {
     let prices = folder("plan-offered").join("own.toml");
-    let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", \
+    let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", 
                date = \"2026-11-01\", source = \"an offer\" }\n";
     fs::write(&prices, row).expect("written");
     let answer = json(&["plan", "--reads", "10", "--prices", &prices.display().to_string(), "--list", "1"]);
@@ -231,7 +231,7 @@ fn a_drive_of_ones_own_that_has_a_price_is_tried() {
 fn ones_own_prices_and_pages() {
     let dir = folder("plan-own");
     let (prices, page, chart) = (dir.join("own.toml"), dir.join("plan.html"), dir.join("plan.svg"));
-    let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", \
+    let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", 
                region = \"DE\", date = \"2025-11-01\", source = \"<b>an offer\" }\n";
     fs::write(&prices, row).expect("written");
     let (prices, page_name, chart_name) =

@@ -113,7 +113,7 @@ fn a_change_is_predicted_after_the_models_error() {
     assert!(of("after/member_load_per_s") < of("before/member_load_per_s"));
     let screen = ask("load +20%", &[]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.trim_start().starts_with("The model misses"), "{screen}");
+    assert!(screen.trim_start().contains("the model's error"), "{screen}");
     // what is not there is wrong usage, what cannot be said is not
     for (change, code) in [
         ("coffee +1", 2),

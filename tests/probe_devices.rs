@@ -153,7 +153,7 @@ const MARKS: &[(&str, i64, &[u8])] = &[
     ("a partition table (GPT, its copy at the end)", -512, b"EFI PART"),
     ("a partition table or boot sector (MBR)", 510, &[0x55, 0xaa]),
     // nothing known is no licence either
-    ("no known signature, and perhaps data all the same", 0x8_0000, b"somebody's data"),
+    ("no known signature, but perhaps data", 0x8_0000, b"somebody's data"),
 ];
 
 #[test]

@@ -67,7 +67,7 @@ fn a_second_loop_device_over_a_mounted_file() {
     let Some(point) = bench.mount(&first, "point", READ_ONLY) else { return };
     let (first_name, second_name) = (kernel_name(&first), kernel_name(&second));
     let why = format!(
-        "{second_name} stands on the file {}, which is also behind {first_name}, and {first_name} is mounted on {}",
+        "{second_name} uses the file {}, which is also behind {first_name}, and {first_name} is mounted on {}",
         image.display(),
         point.display()
     );
@@ -141,7 +141,7 @@ fn a_loop_device_over_a_mounted_loop_device() {
     let Some(over) = bench.attach(below.as_ref(), &[]) else { return };
     let Some(point) = bench.mount(&below, "point", READ_ONLY) else { return };
     let (over_name, name) = (kernel_name(&over), kernel_name(&below));
-    let why = format!("{over_name} stands on {name}, and {name} is mounted on {}", point.display());
+    let why = format!("{over_name} is built on {name}, and {name} is mounted on {}", point.display());
     kept(&bench, &over, &image, &[&why]);
     bench.now("umount", &[&text(&point)]);
     let Some(point) = bench.mount(&over, "point", READ_ONLY) else { return };
@@ -284,7 +284,7 @@ fn a_loop_device_over_a_file_that_a_process_writes_to() {
     free(&bench, &device);
     drop(reader);
     let writer = File::options().write(true).open(&image).expect("opens");
-    let why = format!("stands on the file {}, and process {} (", image.display(), std::process::id());
+    let why = format!("uses the file {}, and process {} (", image.display(), std::process::id());
     kept(&bench, &device, &image, &[&why, "open for writing"]);
     drop(writer);
     // one that it writes to beside it

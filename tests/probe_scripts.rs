@@ -151,7 +151,7 @@ fn what_is_wrong_is_said_with_its_line() {
     }
     let done = probe(&folder, &["no-such-thing"]);
     assert_eq!(done.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("no suite or script"));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("unknown suite or script"));
     // a suite needs its target as before
     assert_eq!(probe(&folder, &["quick"]).status.code(), Some(2));
 }

@@ -54,13 +54,13 @@ fn log(place: &Path, host: &str) -> PathBuf {
 }
 
 /// A running server, and where.
-struct Served {
+pub struct Served {
     child: Child,
     address: String,
 }
 
 impl Served {
-    fn start(arguments: &[&str]) -> Served {
+    pub fn start(arguments: &[&str]) -> Served {
         let arguments = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
         let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
         let mut document = String::new();
@@ -97,7 +97,7 @@ impl Served {
         self.raw(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"))
     }
 
-    fn json(&self, target: &str) -> Value {
+    pub fn json(&self, target: &str) -> Value {
         let (head, body) = self.get(target, "");
         assert!(head.starts_with("HTTP/1.1 200 "), "{target}: {head}\n{body}");
         serde_json::from_str(&body).expect("JSON")
@@ -110,7 +110,7 @@ impl Served {
     }
 
     /// Waits until all of a host is read.
-    fn read_all(&self, host: usize) {
+    pub fn read_all(&self, host: usize) {
         until("the log to be read", || self.json(&format!("/api/host?host={host}"))["read"] == 1.0);
     }
 }

@@ -190,7 +190,7 @@ fn two_machines_are_not_one() {
         for words in [&["why"][..], &["show"], &["export", "--as", "csv"], &["import", "--to", &to]] {
             let done = diskwright(&[words, &[one.as_str(), other.as_str()]].concat());
             assert_eq!(done.status.code(), Some(1), "{words:?}");
-            for part in ["one.txt is a log of the machine db1", &format!("{name} of web1"), "one machine"] {
+            for part in ["one.txt is a log of db1", &format!("{name} is of web1"), "one machine"] {
                 assert!(said(&done).contains(part), "{words:?}: {}", said(&done));
             }
         }
@@ -211,7 +211,7 @@ fn logs_without_times_are_not_laid_over_each_other() {
     let other = file(&folder, "other.txt", &without_times(&iostat_of_half()));
     let dated = file(&folder, "dated.txt", &vmstat());
     let interval = ["--interval", "5s"];
-    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no times")] {
+    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no timestamps")] {
         for words in [&["why"][..], &["import", "--to", folder.join("to").to_str().unwrap()]] {
             let done = diskwright(&[words, &interval, &logs.map(String::as_str)].concat());
             assert_eq!(done.status.code(), Some(1), "{words:?}: {}", said(&done));

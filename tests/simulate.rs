@@ -47,7 +47,7 @@ fn a_replay_keeps_the_contract() {
     );
     let text = simulate(&["--replay", &trace, "--drive", DRIVE]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("demerit") && text.contains("where the predicted time goes"), "{text}");
+    assert!(text.contains("demerit") && text.contains("breakdown of the predicted time"), "{text}");
 }
 
 #[test]

@@ -229,6 +229,62 @@ fn every_document_is_in_the_index() {
     report(documents.filter(|name| name != "docs/index.md").filter(missing).collect());
 }
 
+/// Phrases of `tests/phrases.txt` with what to write in their place.
+fn phrases() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("tests/phrases.txt")).expect("a list of phrases");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let parts = lines.map(|line| line.split_once('|').unwrap_or_else(|| panic!("no bar in `{line}`")));
+    parts.map(|(phrase, better)| (phrase.trim().to_lowercase(), better.trim().to_owned())).collect()
+}
+
+/// True where the text has the phrase as whole words.
+fn has_phrase(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(start, _)| {
+        let (before, after) = (&text[..start], &text[start + phrase.len()..]);
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    })
+}
+
+/// What users can read of a line: of code its strings, of data and documents all but comments.
+fn visible(name: &str, line: &str) -> Option<String> {
+    if !name.ends_with(".rs") {
+        return (name.ends_with(".md") || !line.starts_with('#')).then(|| line.to_lowercase());
+    }
+    let words = line.trim();
+    let inside = if !words.contains('"') && words.ends_with('\\') {
+        words.to_owned()
+    } else {
+        words.split('"').skip(1).step_by(2).collect::<Vec<_>>().join("\n")
+    };
+    (!words.starts_with("//")).then(|| inside.to_lowercase())
+}
+
+#[test]
+fn replaced_phrases_do_not_come_back() {
+    assert!(has_phrase("the disk is had.", "is had") && !has_phrase("this had", "is had"));
+    assert_eq!(visible("a.rs", "say(\"Two words\"); // not this"), Some("two words".to_owned()));
+    let data = ["rules/", "crates/base/counters/", "crates/base/glossary.toml", "crates/advise/src/data/"];
+    let notes = ["docs/", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/README.md"];
+    let is_text = |name: &str| {
+        let is_code = name.ends_with(".rs") && (name.starts_with("src/") || name.contains("/src/"));
+        let is_test = name.split('/').any(|part| part == "tests" || part.starts_with("tests"));
+        let is_data = name.ends_with(".toml") && data.iter().any(|start| name.starts_with(start));
+        let is_note = name.ends_with(".md") && notes.iter().any(|start| name.starts_with(start));
+        is_data || (is_note && name != "docs/vocabulary.md") || (is_code && !is_test)
+    };
+    let phrases = phrases();
+    assert!(phrases.len() > 30, "only {} phrases", phrases.len());
+    let mut wrong = Vec::new();
+    for (name, lines) in sources(&["rs", "toml", "md"]).into_iter().filter(|(name, _)| is_text(name)) {
+        for (index, line) in lines.iter().enumerate().take_while(|(_, line)| *line != "mod tests {") {
+            let Some(text) = visible(&name, line) else { continue };
+            let found = phrases.iter().filter(|(phrase, _)| has_phrase(&text, phrase));
+            wrong.extend(found.map(|(phrase, better)| format!("{name}:{}: `{phrase}`: write {better}", index + 1)));
+        }
+    }
+    report(wrong);
+}
+
 /// Type names that stand for a contract and are declared in many places: the arguments of a command.
 const SHARED_TYPES: &[&str] = &["Arguments"];
 

@@ -84,8 +84,7 @@ fn people_see_tables_and_histograms() {
         String::from_utf8(done.stdout).expect("UTF-8")
     };
     let table = shown(&[]);
-    for word in
-        ["80 requests", "web_0", "web_1", "all devices", "response", "not known", "size of reads and writes", "█"]
+    for word in ["80 requests", "web_0", "web_1", "all devices", "response", "unknown", "size of reads and writes", "█"]
     {
         assert!(table.contains(word), "{word}:\n{table}");
     }

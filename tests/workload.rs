@@ -46,7 +46,7 @@ fn several_sorts_are_a_table_and_a_chart() {
     ]);
     let screen = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && screen.contains("512 KiB") && screen.contains("Time of the sort"), "{screen}");
-    assert!(screen.contains("read back and are right") && screen.lines().all(|l| l.chars().count() <= 80), "{screen}");
+    assert!(screen.contains("was read back") && screen.lines().all(|l| l.chars().count() <= 80), "{screen}");
     assert!(fs::read_to_string(svg).expect("written").starts_with("<svg "));
 }
 
@@ -61,7 +61,7 @@ fn a_result_that_is_kept_is_sorted() {
     assert!(keys.len() == 30_000 && keys.is_sorted());
     // a file that is there is never written over
     let again = diskwright(&sort);
-    assert!(again.status.code() == Some(2) && said(&again).contains("exists already"), "{}", said(&again));
+    assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
 }
 
@@ -75,7 +75,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
         (&["sort", "--row-size", "12", "--source", dir], 2, "a row of 12 bytes"),
         (&["sort", "--source", "/no/such/folder"], 2, "no such folder"),
-        (&["sort", "--places", &format!("{dir},{dir}")], 2, "they are one place"),
+        (&["sort", "--places", &format!("{dir},{dir}")], 2, "they count as one place"),
         (&["transactions", "--dir", "/no/such/folder"], 2, "no such folder"),
         (&["load", "--dir", dir, "--size", "1000000G"], 1, "nothing was written"),
         (&["mail", "--dir", dir, "--users", "0"], 2, "0 users"),
@@ -124,7 +124,7 @@ fn what_a_killed_one_left_is_named_and_removed_by_the_next() {
     child.wait().expect("ended");
     assert!(!is_empty(&folder), "mail has names, and so its folder stays");
     let next = diskwright(&["workload", "mail", "--dir", dir, "--for", "200ms", "--json"]);
-    assert!(said(&next).contains("which killed work had left"), "{}", said(&next));
+    assert!(said(&next).contains("left behind by a killed workload"), "{}", said(&next));
     assert!(json(&next)["verified"] == true && is_empty(&folder));
 }
 

@@ -20,9 +20,9 @@ pub struct Arrays {
     /// every disk; a class may follow: 'sda=raid10:8:rotational' (repeatable)
     #[arg(long, value_name = "DISK=LEVEL:MEMBERS")]
     array: Vec<String>,
-    /// Read the same from a TOML file: [[array]] with disk, level, members, class, stripe; [[set]] with name,
-    /// level, disks (a software array of disks in the log); [machine] with memory, processors, clock,
-    /// network_interrupts
+    /// Read the same information from a TOML file: [[array]] with disk, level, members, class,
+    /// stripe; [[set]] with name, level, disks (a software array of disks in the log); [machine] with
+    /// memory, processors, clock, network_interrupts
     #[arg(long, value_name = "FILE.toml")]
     topology: Option<PathBuf>,
     /// Physical memory of the machine, if the log does not show it: 256MB
@@ -189,11 +189,11 @@ impl MachineOptions {
         let wrong = |what: &str, because: String| Err(Failure::Usage(format!("{what}: {because}")));
         match self.memory.as_deref().map(parse_size) {
             Some(Err(error)) => return wrong("--memory", error.to_string()),
-            Some(Ok(0)) => return wrong("--memory", "a machine has some memory; write 256MB".into()),
+            Some(Ok(0)) => return wrong("--memory", "memory must be more than zero, such as 256MB".into()),
             _ => {}
         }
         if self.processors == Some(0) {
-            return wrong("processors", "a machine has at least one processor".into());
+            return wrong("processors", "there must be at least one processor".into());
         }
         for (name, rate) in [("--clock", self.clock), ("--network-interrupts", self.network_interrupts)] {
             if let Some(rate) = rate.filter(|rate| !(0.0..=1e9).contains(rate)) {
@@ -214,7 +214,7 @@ fn check_set(set: &SetDescription) -> Result<(), Failure> {
         stripe: set.stripe.clone(),
     };
     if members < 2 {
-        return Err(Failure::Usage(format!("set `{name}`: needs at least 2 disks, not {members}")));
+        return Err(Failure::Usage(format!("array `{name}`: needs at least 2 disks, not {members}")));
     }
     check(&as_array)
 }
@@ -249,7 +249,7 @@ fn check(described: &DiskDescription) -> Result<(), Failure> {
         None => 1,
         Some((name, None)) => {
             let known = RaidLevel::ALL.map(RaidLevel::name).join(", ");
-            return wrong(format!("no level is called `{name}`; levels: single, {known}"));
+            return wrong(format!("unknown level `{name}`; levels: single, {known}"));
         }
         Some((_, Some(RaidLevel::Linear | RaidLevel::Raid0))) => 1,
         Some((_, Some(RaidLevel::Raid1))) => 2,
@@ -284,7 +284,7 @@ pub fn devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Ve
         let found: Vec<&str> = names.iter().copied().filter(|name| is_named(disk, name)).collect();
         if found.is_empty() {
             let known = names.join(", ");
-            return Err(Failure::Usage(format!("no disk of the log is called `{disk}`; disks: {known}")));
+            return Err(Failure::Usage(format!("the log has no disk `{disk}`; its disks: {known}")));
         }
         Ok(found)
     };
@@ -300,7 +300,7 @@ pub fn devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Ve
         for disk in &set.disks {
             for name in called(disk)? {
                 if below.iter().any(|known| known == name) {
-                    let because = format!("set `{}`: `{disk}` is named twice", set.name);
+                    let because = format!("array `{}`: `{disk}` is named twice", set.name);
                     return Err(Failure::Usage(because));
                 }
                 below.push(name.to_owned());

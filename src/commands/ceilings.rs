@@ -32,7 +32,7 @@ pub struct Arguments {
 enum CeilingsCommand {
     /// Delete a device's profile; `why` then no longer judges by it
     Forget {
-        /// The device (`sda`, `/dev/sda`), or what `list ceilings` says it is known by
+        /// The device (`sda`, `/dev/sda`), or its key from `list ceilings`
         device: String,
         /// Print JSON
         #[arg(long)]
@@ -220,15 +220,17 @@ fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
         let name = f.figure.trim_end_matches("_per_s").replace('_', " ");
         let why = f.at_least.join("; ");
         match kept.figure(&f.figure) {
-            None => Some(format!("{name} are not added: only a lower bound ({why}), beside firm figures")),
+            None => Some(format!(
+                "{name} are not added: they are only a lower bound ({why}), and the profile has firm figures"
+            )),
             Some(k) if f.value < LESS * k.value => {
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
                 let only = if why.is_empty() { String::new() } else { format!(" (and only a lower bound: {why})") };
                 let how = "--replace-profile would replace it";
-                Some(format!("{name} are {share:.0} % of what was measured on {day}, which stays{only}; {how}"))
+                Some(format!("{name} are {share:.0} % of the figures of {day}, which are kept{only}; {how}"))
             }
             Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
-                Some(format!("{} stay: now only a lower bound was measured ({why})", figure_of(k)))
+                Some(format!("{} are kept: this measurement gives only a lower bound ({why})", figure_of(k)))
             }
             Some(_) => None,
         }
@@ -239,9 +241,9 @@ fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
 /// Figures that `--replace-profile` took away or replaced by lower or weaker ones.
 fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
     let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
-        None => Some(format!("{} are forgotten: not measured now", figure_of(old))),
+        None => Some(format!("{} are deleted: not measured this time", figure_of(old))),
         Some(new) if new.value < LESS * old.value || old.at_least.is_empty() && !new.at_least.is_empty() => {
-            Some(format!("{} are replaced by less", figure_of(old)))
+            Some(format!("{} are replaced by lower figures", figure_of(old)))
         }
         Some(_) => None,
     };
@@ -252,7 +254,7 @@ fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
-    let mut table = TextTable::new().text("device").text("known by").text("measured").text("at most").text("but");
+    let mut table = TextTable::new().text("device").text("key").text("measured").text("maximum").text("remark");
     let mut entries = Vec::new();
     for ProfileEntry { path, profile } in &all {
         let ceiling = profile.ceiling();

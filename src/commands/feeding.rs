@@ -135,7 +135,7 @@ impl Feeds {
             }
             Some((dir, ticks)) => {
                 let dir = dir.display();
-                Err(Failure::Failed(format!("{what}; {dir} has all of these except {ticks} ticks that it lost itself")))
+                Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} ticks that it lost itself")))
             }
             None => Err(Failure::Failed(format!(
                 "{what}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"
@@ -165,11 +165,9 @@ impl FeedStatus {
         if writer.result().lost > 0 && !self.lost {
             self.lost = true;
             match log {
-                Some(dir) => output::warn(format_args!(
-                    "--remote-write: samples are missing from the store; \
-                                                        {}",
-                    resend(dir)
-                )),
+                Some(dir) => {
+                    output::warn(format_args!("--remote-write: samples are missing from the store; {}", resend(dir)))
+                }
                 None => {
                     output::warn(format_args!("--remote-write: samples are permanently lost, because there is no log"))
                 }

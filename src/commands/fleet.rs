@@ -210,7 +210,7 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     let (queries, seconds, bytes) = took.spent;
     let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
         0 => String::new(),
-        values => format!("; {values} values that cannot be were left out"),
+        values => format!("; {values} impossible values were left out"),
     };
     format!(
         "{} machines, {held} with a bottleneck, {unjudged} not judged; {} ticks of {} s; {:.1} s in total; {queries} \

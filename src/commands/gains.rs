@@ -66,7 +66,8 @@ pub fn add(document: &mut Value, gains: &[PredictedGain]) {
 pub fn words(gain: &PredictedGain) -> String {
     let WhatIf { change, device, before, after, model_error, .. } = &gain.found;
     format!(
-        "{change}: at the highest loads {device} would answer in {} instead of {} (the model misses today's by {} %)",
+        "{change}: at the highest loads, {device} would respond in {} instead of {} (the model's error for today's \
+         response is {} %)",
         display(after.response_s, "s"),
         display(before.response_s, "s"),
         digits(model_error * 100.0)

@@ -34,10 +34,10 @@ pub struct Arguments {
     reading: ForeignOptions,
     #[command(flatten)]
     asking: StoreArguments,
-    /// Start of what is kept: 2026-11-21T22:15:00Z, or -10m (before the end); of a store by default one hour ago
+    /// Start of the window: 2026-11-21T22:15:00Z, or -10m (before the end); for a store, by default one hour ago
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
-    /// End of what is kept, written like --from; of a store by default now
+    /// End of the window, written like --from; for a store, by default now
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     #[command(flatten)]
@@ -187,7 +187,8 @@ fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Resu
     }
     let (name, to) = (&member.name, to.display());
     let (without, with) = if is_dated(member.times) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
-    let because = format!("the times of {without} have no date, those of {with} have; import them into two folders");
+    let because =
+        format!("the times of {without} have no date, but those of {with} have one; import them into two folders");
     Err(Failure::Failed(because))
 }
 

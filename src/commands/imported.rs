@@ -53,7 +53,9 @@ pub fn refuse_again(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(),
     let what = match earlier.bytes == now.bytes {
         true if earlier.file == now.file => format!("{file} is already in {to}"),
         true => format!("{file} is already in {to}: it was imported as {}", earlier.file),
-        false => format!("{file} has grown since it was imported into {to}: its earlier content would be there twice"),
+        false => format!(
+            "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
+        ),
     };
     Err(Failure::Failed(format!("{what}; import it into a new folder, or use --again")))
 }

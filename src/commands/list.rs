@@ -58,8 +58,8 @@ const PACKED: &[(&str, &str)] = &[
     ("xz", "compression: xz (.xz), with up to 256 MiB of memory"),
     ("zstd", "compression: Zstandard (.zst)"),
 ];
-const UNPACKED: &str = "Any log or request trace may be packed with it. What unpacks to more than 256 MiB and to 500 \
-                        times its size is not read on.";
+const UNPACKED: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
+                        and to 500 times its size is refused.";
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
@@ -167,7 +167,7 @@ fn terms() -> Listing {
 
 fn levels() -> Listing {
     let mut table = TextTable::new().text("level").text("members").text("usable").text("survives failures of");
-    table = table.text("I/Os a small write").text("whole rows cost");
+    table = table.text("I/Os per small write").text("full stripe costs");
     let mut entries = Vec::new();
     for level in ArrayLevel::ALL {
         let (info, told) = (level.info(), level_json(level));

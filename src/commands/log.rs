@@ -184,7 +184,7 @@ impl Logs {
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
         if range.0 > range.1 {
             let held = format!("{} to {}", when::rfc3339(first), when::rfc3339(last));
-            return Err(Failure::Usage(format!("nothing between --from and --to: the log covers {held}")));
+            return Err(Failure::Usage(format!("the log has nothing between --from and --to; it covers {held}")));
         }
         let mut losses = Losses::default();
         let sources = joined(sources, range, &mut losses)?;

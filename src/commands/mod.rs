@@ -49,6 +49,7 @@ mod show_trace;
 mod simulate;
 mod store;
 mod streamed;
+mod stress;
 mod temporary;
 mod trace;
 mod watch;
@@ -77,13 +78,13 @@ pub enum CliCommand {
     Why(why::Arguments),
     /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
-    /// Watch this machine or a log on a live screen: verdict, devices, processes, and back in time
+    /// Watch this machine or a log on a live screen: verdict, devices, processes, history
     Watch(watch::Arguments),
-    /// Serve the same as a page for browsers, with its history; several logs or a store as a list of hosts
+    /// Serve the live screen as a web page, with history; several logs or a metric store become a list of hosts
     Serve(Box<serve::Arguments>),
-    /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
+    /// Trace single requests of this machine's disks: percentiles, stages, the slowest, and the processes behind them
     Trace(trace::Arguments),
-    /// Advise on this host's settings, or on those that a log noted: what is worth changing, with evidence and undo
+    /// Check the settings of this host, or those recorded in a log: what to change, the evidence, and how to undo it
     Advise(advise::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
@@ -105,10 +106,12 @@ pub enum CliCommand {
     Ceilings(ceilings::Arguments),
     /// Predict what a described system does, or replay a measured trace on a described drive
     Simulate(simulate::Arguments),
-    /// Plan storage for a demand: designs that carry it, what they cost, why others fail
+    /// Plan storage for a demand: designs that meet it, their cost, and why others fail
     Plan(Box<plan::Arguments>),
-    /// Do work as programs do it, on real files: sort, transactions, scan, file server, mail, backup
+    /// Run realistic work on real files: sort, transactions, load, scan, file server, mail, backup
     Workload(workload::Arguments),
+    /// Load one part of this machine to a known share, and check that `why` names it
+    Stress(stress::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -145,6 +148,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
         CliCommand::Plan(arguments) => plan::run(&arguments),
         CliCommand::Workload(arguments) => workload::run(&arguments),
+        CliCommand::Stress(arguments) => stress::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),

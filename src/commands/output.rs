@@ -5,6 +5,7 @@
 use std::env;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use console::Term;
 use diskwright_base::text as disarm;
@@ -61,6 +62,34 @@ pub fn note(message: impl Display) {
     say("note: ", &message.to_string());
 }
 
+/// What was said while a screen covers the terminal; `None` while there is no screen.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+/// Lines that are held back; of more, the oldest are lost.
+const MOST_HELD: usize = 100;
+
+fn held_lines() -> MutexGuard<'static, Option<Vec<String>>> {
+    // nothing is half done where a holder could panic
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds back what is said on a terminal from now on: it would be written over the screen.
+pub fn hold() {
+    if io::stderr().is_terminal() {
+        held_lines().get_or_insert_default();
+    }
+}
+
+/// How many lines are held back, and the newest.
+pub fn held() -> (usize, Option<String>) {
+    held_lines().as_ref().map_or((0, None), |lines| (lines.len(), lines.last().cloned()))
+}
+
+/// Says what was held back.
+pub fn release() {
+    let lines = held_lines().take();
+    lines.unwrap_or_default().iter().for_each(|line| aside(line));
+}
+
 /// Text as it is, disarmed, to standard error.
 pub fn aside(text: &str) {
     let _ = io::stderr().lock().write_all(disarm::printable_lines(text).as_bytes());
@@ -69,7 +98,16 @@ pub fn aside(text: &str) {
 /// Lines of ours begin at the margin and those within a message do not, so that a
 /// name with a line break in it cannot pass for a message.
 fn say(before: &str, message: &str) {
-    aside(&format!("{before}{}\n", message.trim_end().replace('\n', "\n  ")));
+    let line = format!("{before}{}\n", message.trim_end().replace('\n', "\n  "));
+    match &mut *held_lines() {
+        Some(lines) => {
+            if lines.len() == MOST_HELD {
+                lines.remove(0);
+            }
+            lines.push(line);
+        }
+        None => aside(&line),
+    }
 }
 
 /// Sends on what standard output still holds back.

@@ -62,7 +62,7 @@ pub fn is_counter(id: &str) -> bool {
 pub fn tell_left_out(logs: &Logs) {
     let count = logs.left_out();
     if count > 0 {
-        output::warn(format_args!("{count} more processes did less, and are left out"));
+        output::warn(format_args!("{count} more processes did less and are left out"));
     }
 }
 

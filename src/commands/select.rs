@@ -104,7 +104,7 @@ pub fn none_of_these(schemas: &[Arc<Schema>]) -> Failure {
     if let (true, Some((first, _))) = (is_foreign(schemas), own.first()) {
         let count = own.len();
         text = format!(
-            "the log has no counter of the catalogue, only {count} series of its own, such as {first}; \
+            "the log has no counter of the catalogue, only {count} foreign series, such as {first}; \
              `diskwright show` lists them"
         );
     }

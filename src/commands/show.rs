@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Show only these instances, with * as a wildcard (repeatable)
     #[arg(long, value_name = "GLOB")]
     instance: Vec<String>,
-    /// Read a request trace as this format (`list formats`), where its content does not tell
+    /// Format of a request trace (`list formats`), if its content does not show it
     #[arg(long, value_name = "FORMAT")]
     trace_format: Option<String>,
     #[command(flatten)]
@@ -39,8 +39,8 @@ pub struct Arguments {
     /// For CSV: exit with 0 even if the log is damaged and ticks are lost
     #[arg(long)]
     allow_damage: bool,
-    /// Show latency of single requests, where the log has it (`record --trace`): percentiles and heat maps by device
-    /// and operation
+    /// Show latency of single requests, if the log has it (`record --trace`): percentiles and heat
+    /// maps by device and operation
     #[arg(long, conflicts_with = "counter")]
     latency: bool,
     #[command(flatten)]
@@ -185,7 +185,7 @@ fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(Stri
     } else {
         String::new()
     };
-    output::warn(format_args!("this log has no counter of the catalogue, only {all} series of its own{shown}"));
+    output::warn(format_args!("this log has no counter of the catalogue, only {all} foreign series{shown}"));
     Ok(own)
 }
 

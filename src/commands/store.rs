@@ -24,10 +24,10 @@ pub struct StoreArguments {
     /// Label matchers that select the machine, such as '{instance="db1:9100"}'
     #[arg(long = "match", requires = "prometheus", value_name = "MATCHERS")]
     matching: Option<String>,
-    /// The label that names machines in the store
+    /// The label that identifies machines in the store
     #[arg(long, requires = "prometheus", default_value = "instance", value_name = "LABEL")]
     by: String,
-    /// Sampling interval; by default what suits the window, and never less than the scrape interval
+    /// Sampling interval; by default chosen to suit the window, and never shorter than the scrape interval
     #[arg(long, requires = "prometheus", value_parser = parse_duration, value_name = "DURATION")]
     step: Option<Duration>,
     /// Add a header to each request, such as 'X-Cluster: eu' (repeatable)

@@ -69,6 +69,10 @@ impl JudgingArguments {
 
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
+        // a screen that is to come at once reads no pack that it does not need
+        if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin(&self.pack)) {
+            return Ok(vec![pack?]);
+        }
         let mut known = packs::all()?;
         let asked = match known.iter().position(|p| p.id == self.pack) {
             Some(at) => known.remove(at),

@@ -135,7 +135,7 @@ fn by_limit(check: &HostCheck, scene: &HostScene, instance: &str, file: &str, li
     };
     match limit.holds(text) {
         Some(true) => CheckOutcome::Good,
-        None => CheckOutcome::Unknown(format!("/{path} holds `{text}`, which is no number")),
+        None => CheckOutcome::Unknown(format!("/{path} contains `{text}`, which is not a number")),
         Some(false) => {
             let mut proposal = Proposal::new(format!("{} is {text}", file_of(&path)));
             proposal.value = check.value.clone();

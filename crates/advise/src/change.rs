@@ -44,9 +44,7 @@ pub enum ChangeBookError {
         source: std::io::Error,
     },
     /// The record cannot be read.
-    #[error(
-        "{path} is damaged: {because}; what it says of earlier changes is needed to undo them, so nothing was done"
-    )]
+    #[error("{path} is damaged: {because}; it is needed to undo earlier changes, so nothing was done")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -54,16 +52,16 @@ pub enum ChangeBookError {
         because: String,
     },
     /// A change that was made stays.
-    #[error("`{0}` was applied already; take it back with --undo {0}")]
+    #[error("`{0}` is already applied; undo it with --undo {0}")]
     Applied(String),
     /// There is nothing to undo.
     #[error("`{0}` was not applied by this program, or was undone")]
     NotApplied(String),
     /// A setting is not where settings are.
-    #[error("{0} is no setting that is written here")]
+    #[error("{0} is not a setting that this program writes")]
     NoSetting(String),
     /// Somebody else changed a setting meanwhile.
-    #[error("{path} is `{now}`, neither what was written (`{after}`) nor what was before; it stays as it is")]
+    #[error("{path} is now `{now}`, neither the value written (`{after}`) nor the value before; it is left unchanged")]
     Moved {
         /// The setting.
         path: String,
@@ -73,7 +71,7 @@ pub enum ChangeBookError {
         after: String,
     },
     /// The kernel keeps another value.
-    #[error("{path}: the kernel keeps `{now}` instead of `{after}`; what was written was taken back")]
+    #[error("{path}: the kernel keeps `{now}` instead of `{after}`; the change was undone")]
     Refused {
         /// The setting.
         path: String,

@@ -82,13 +82,16 @@ impl ReadAheadModel {
 /// The bytes in flight are never more than the page cache may hold dirty and under writeback. A lone writer of
 /// much is held between the middle of the two limits and the upper one (mm/page-writeback.c: the
 /// set point is half way), which is `3/4 limit + 1/4 background limit`. What is in flight leaves at the
-/// measured rate, so the wait is bytes over rate, and a commit's wait shrinks as the bytes do.
+/// measured rate, so the wait is bytes over rate, and a commit's wait shrinks as the bytes do. `mq-deadline` sends
+/// `fifo_batch` neighbouring writes and then looks at the oldest, so that a commit waits for one such batch at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueuedWrites {
     /// Bytes written a second while writes queued.
     pub bytes_per_s: f64,
     /// Bytes in flight then.
     pub in_flight: f64,
+    /// Bytes that the scheduler sends before it looks at a commit; none where it keeps the order.
+    pub batch: Option<f64>,
 }
 
 impl QueuedWrites {
@@ -98,10 +101,16 @@ impl QueuedWrites {
         0.75 * limit + 0.25 * background
     }
 
+    /// Bytes that a commit waits for, of so many in flight.
+    #[must_use]
+    pub fn ahead(&self, in_flight: f64) -> f64 {
+        self.batch.map_or(in_flight, |batch| in_flight.min(batch))
+    }
+
     /// How many times shorter a commit waits under these limits.
     #[must_use]
     pub fn factor(&self, limit: f64, background: f64) -> f64 {
-        (self.in_flight / QueuedWrites::held(limit, background)).max(1.0)
+        (self.ahead(self.in_flight) / self.ahead(QueuedWrites::held(limit, background))).max(1.0)
     }
 }
 
@@ -144,8 +153,11 @@ mod tests {
     /// 160 MB in flight at 20 MB/s are 8 s of waiting. Limits of 40 and 10 MB hold 32.5 MB: 4.9 times less.
     #[test]
     fn a_commit_waits_for_what_is_in_flight() {
-        let writes = QueuedWrites { bytes_per_s: 20e6, in_flight: 160e6 };
+        let writes = QueuedWrites { bytes_per_s: 20e6, in_flight: 160e6, batch: None };
         assert!((writes.factor(40e6, 10e6) - 160.0 / 32.5).abs() < 1e-9);
         assert_eq!(QueuedWrites { in_flight: 1e6, ..writes }.factor(40e6, 10e6), 1.0);
+        // 16 writes of 1.28 MB are 20.5 MB: less than the limits hold, so that they change nothing
+        assert_eq!(QueuedWrites { batch: Some(16.0 * 1.28e6), ..writes }.factor(40e6, 10e6), 1.0);
+        assert!((QueuedWrites { batch: Some(80e6), ..writes }.factor(40e6, 10e6) - 80.0 / 32.5).abs() < 1e-9);
     }
 }

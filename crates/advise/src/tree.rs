@@ -1,10 +1,11 @@
 //! The facts of a host as files: path and text. What a live host, a folder that was
 //! copied from one, and a note of a log have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,12 @@ impl HostTree {
     /// Reads a host below a root: `/`, or a folder with its files.
     #[must_use]
     pub fn read(root: &Path) -> HostTree {
-        let mut reader = TreeReader { root, tree: HostTree::default() };
+        let mut reader = TreeReader {
+            root,
+            real_root: fs::canonicalize(root).ok(),
+            tree: HostTree::default(),
+            listed: HashMap::new(),
+        };
         let facts = facts();
         for pattern in facts.settings.iter().chain(&facts.moving) {
             reader.pattern(pattern);
@@ -156,7 +162,11 @@ impl HostTree {
 
 struct TreeReader<'a> {
     root: &'a Path,
+    /// Without links.
+    real_root: Option<PathBuf>,
     tree: HostTree,
+    /// Names in each folder, sorted, listed once: most patterns ask for files that this host does not have.
+    listed: HashMap<String, Rc<Vec<String>>>,
 }
 
 impl TreeReader<'_> {
@@ -169,6 +179,9 @@ impl TreeReader<'_> {
     }
 
     fn file(&mut self, path: String) {
+        if !self.is_listed(&path) {
+            return;
+        }
         let mut bytes = Vec::new();
         // a pipe that lies in a copied folder would be waited for
         let place = self.root.join(&path);
@@ -201,14 +214,17 @@ impl TreeReader<'_> {
     }
 
     /// Where a link leads, below the root. A link of a copied folder may lead nowhere.
-    fn target(&self, path: &str) -> Option<String> {
+    fn target(&mut self, path: &str) -> Option<String> {
+        if !self.is_listed(path) {
+            return None;
+        }
         let link = self.root.join(path);
         if !fs::symlink_metadata(&link).ok()?.is_symlink() {
             return None;
         }
-        let root = fs::canonicalize(self.root).ok()?;
+        let root = self.real_root.as_ref()?;
         if let Ok(found) = fs::canonicalize(&link) {
-            let inside = found.strip_prefix(&root).map(|inside| inside.to_string_lossy().into_owned());
+            let inside = found.strip_prefix(root).map(|inside| inside.to_string_lossy().into_owned());
             // an absolute link of a copied folder leads to this host
             return inside.ok().or_else(|| Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned()));
         }
@@ -235,8 +251,25 @@ impl TreeReader<'_> {
         }
     }
 
+    /// Names in a folder.
+    fn entries(&mut self, folder: &str) -> Rc<Vec<String>> {
+        if let Some(names) = self.listed.get(folder) {
+            return Rc::clone(names);
+        }
+        let mut names = entries(&self.root.join(folder));
+        names.sort_unstable();
+        let names = Rc::new(names);
+        self.listed.insert(folder.to_owned(), Rc::clone(&names));
+        names
+    }
+
+    fn is_listed(&mut self, path: &str) -> bool {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.entries(folder).binary_search_by(|known| known.as_str().cmp(name)).is_ok()
+    }
+
     /// Paths below the root that fit a pattern without alternatives.
-    fn expand(&self, pattern: &str) -> Vec<String> {
+    fn expand(&mut self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         for part in pattern.split('/') {
             if !part.contains('*') {
@@ -245,10 +278,9 @@ impl TreeReader<'_> {
             }
             let mut deeper = Vec::new();
             for path in &found {
-                let mut names = entries(&self.root.join(path));
-                names.retain(|name| part_fits(part, name));
-                names.sort();
-                deeper.extend(names.into_iter().take(MOST_ENTRIES).map(|name| join(path, &name)));
+                let names = self.entries(path);
+                let fitting = names.iter().filter(|name| part_fits(part, name)).take(MOST_ENTRIES);
+                deeper.extend(fitting.map(|name| join(path, name)));
             }
             found = deeper;
         }

@@ -81,22 +81,64 @@ fn cases() -> Vec<Case> {
     paths.iter().flat_map(|path| read::<CasesFile>(path).case).collect()
 }
 
-fn machine(case: &Case, host: HostFile) -> FakeMachine {
-    let machine = FakeMachine::new();
-    let mut files = host.files;
-    files.extend(case.set.clone());
-    for path in &case.remove {
-        let below = format!("{path}/");
-        files.retain(|file, _| file != path && !file.starts_with(&below));
+/// A host's files on disk, made once: a case changes a few of them and puts them back.
+struct HostBench {
+    host: HostFile,
+    machine: FakeMachine,
+}
+
+impl HostBench {
+    fn new(name: &str) -> HostBench {
+        let host: HostFile = read(&folder("hosts").join(format!("{name}.toml")));
+        let machine = FakeMachine::new();
+        for (path, text) in &host.files {
+            machine.put(&placed(path, &host.links), format!("{text}\n"));
+        }
+        host.links.iter().for_each(|(path, target)| _ = machine.link(path, target));
+        HostBench { host, machine }
     }
-    let mut links = host.links;
-    links.extend(case.links.clone());
-    links.retain(|path, _| !case.remove.contains(path));
-    for (path, text) in files {
-        machine.put(&placed(&path, &links), format!("{text}\n"));
+
+    /// Makes the host what the case says.
+    fn change(&self, case: &Case) {
+        for path in &case.remove {
+            let links = self.host.links.contains_key(path);
+            let place = if links { path.clone() } else { placed(path, &self.host.links) };
+            self.machine.remove(&place);
+        }
+        for (path, text) in &case.set {
+            self.machine.put(&placed(path, &self.links(case)), format!("{text}\n"));
+        }
+        for (path, target) in &case.links {
+            assert!(!self.host.links.contains_key(path), "{path} leads elsewhere already");
+            self.machine.link(path, target);
+        }
     }
-    links.iter().for_each(|(path, target)| _ = machine.link(path, target));
-    machine
+
+    /// Makes it what it was.
+    fn restore(&self, case: &Case) {
+        case.links.keys().for_each(|path| self.forget(path));
+        case.set.keys().for_each(|path| self.forget(&placed(path, &self.links(case))));
+        let is_changed = |path: &String| {
+            case.set.contains_key(path) || case.remove.iter().any(|gone| Path::new(path).starts_with(gone))
+        };
+        for (path, text) in self.host.files.iter().filter(|(path, _)| is_changed(path)) {
+            self.machine.put(&placed(path, &self.host.links), format!("{text}\n"));
+        }
+        for (path, target) in self.host.links.iter().filter(|(path, _)| is_changed(path)) {
+            self.machine.link(path, target);
+        }
+    }
+
+    /// Removes a file and the folders that it leaves empty, which would be devices.
+    fn forget(&self, path: &str) {
+        self.machine.remove(path);
+        let above = Path::new(path).ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        above.take_while(|folder| std::fs::remove_dir(self.machine.folder().join(folder)).is_ok()).for_each(drop);
+    }
+
+    fn links(&self, case: &Case) -> BTreeMap<String, String> {
+        self.host.links.clone().into_iter().chain(case.links.clone()).collect()
+    }
 }
 
 /// `sys/block/sda/size` where the link of the device leads.
@@ -124,10 +166,8 @@ fn load(case: &Case) -> Option<HostLoad> {
     reader.finish().filter(|_| !case.load.is_empty())
 }
 
-fn judged(case: &Case) -> HostAdvice {
-    let host: HostFile = read(&folder("hosts").join(format!("{}.toml", case.host)));
-    let without_facts = host.without_facts;
-    let machine = machine(case, host);
+fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
+    let machine = &bench.machine;
     let role = case.role.as_ref().map(|name| ServerRole::parse(name).unwrap_or_else(|| panic!("role {name}")));
     let ceiling = case.read_ceiling.map(|rate| Ceiling {
         device: case.instance.clone(),
@@ -135,7 +175,7 @@ fn judged(case: &Case) -> HostAdvice {
         ..Ceiling::default()
     });
     let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();
-    let scene = match without_facts {
+    let scene = match bench.host.without_facts {
         true => HostScene::of(HostTree::default(), topology::read(&machine.roots()), role),
         false => HostScene::read(machine.folder(), role),
     };
@@ -144,6 +184,22 @@ fn judged(case: &Case) -> HostAdvice {
 
 fn id(case: &Case) -> String {
     if case.instance.is_empty() { case.check.clone() } else { format!("{}@{}", case.check, case.instance) }
+}
+
+/// A case leaves nothing behind for the next one.
+#[test]
+fn a_case_leaves_its_host_as_it_was() {
+    let bench = HostBench::new("server");
+    let before = HostTree::read(bench.machine.folder());
+    for case in cases().iter().filter(|case| case.host == "server") {
+        bench.change(case);
+        bench.restore(case);
+    }
+    assert_eq!(before, HostTree::read(bench.machine.folder()));
+    assert_eq!(
+        topology::read(&bench.machine.roots()).devices,
+        topology::read(&HostBench::new("server").machine.roots()).devices
+    );
 }
 
 /// What was said of the case's check.
@@ -157,11 +213,15 @@ fn found(case: &Case, advice: &HostAdvice) -> Expected {
 
 /// All cases with what was said of each, judged once for all tests.
 static JUDGED: LazyLock<Vec<(Case, HostAdvice)>> = LazyLock::new(|| {
-    let judge = |case: Case| {
-        let advice = judged(&case);
+    let mut benches: BTreeMap<String, HostBench> = BTreeMap::new();
+    let mut judge = |case: Case| {
+        let bench = benches.entry(case.host.clone()).or_insert_with_key(|name| HostBench::new(name));
+        bench.change(&case);
+        let advice = judged(&case, bench);
+        bench.restore(&case);
         (case, advice)
     };
-    cases().into_iter().map(judge).collect()
+    cases().into_iter().map(&mut judge).collect()
 });
 
 #[test]

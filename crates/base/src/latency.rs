@@ -4,6 +4,8 @@
 //! so that a step is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
 //! middle of a step is at most 3.1 % off. What is shorter and what is longer has a step each.
 
+use crate::Histogram;
+
 /// log2 of the shortest latency that is told apart, nanoseconds.
 pub const FIRST_BITS: u32 = 10;
 /// log2 of the longest.
@@ -60,6 +62,19 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
+    /// The same values in these steps, exactly: the finer steps of a [`Histogram`] of nanoseconds lie within them.
+    pub fn of(histogram: &Histogram) -> LatencyHistogram {
+        let mut found = LatencyHistogram::default();
+        for (from, to, count) in histogram.buckets() {
+            assert_eq!(step_of(from), step_of(to), "steps of one lie within those of the other");
+            found.counts[step_of(from)] += count;
+        }
+        found.count = histogram.count();
+        found.sum_ns = histogram.sum();
+        found.longest_ns = histogram.most().unwrap_or(0);
+        found
+    }
+
     /// Counts a latency.
     #[inline]
     pub fn record(&mut self, ns: u64) {
@@ -144,6 +159,21 @@ impl LatencyHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finer_histogram_falls_into_the_same_steps() {
+        let (mut fine, mut own) = (Histogram::new(), LatencyHistogram::default());
+        let mut ns = 1;
+        while ns < 1 << 40 {
+            for value in [ns - 1, ns, ns + 1, ns + ns / 3] {
+                fine.record(value);
+                own.record(value);
+            }
+            ns += ns / 37 + 1;
+        }
+        assert_eq!(LatencyHistogram::of(&fine), own);
+        assert_eq!(LatencyHistogram::of(&Histogram::new()), LatencyHistogram::default());
+    }
 
     #[test]
     fn steps_stand_side_by_side_and_are_narrow() {

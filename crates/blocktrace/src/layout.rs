@@ -17,7 +17,7 @@ pub enum LayoutError {
         what: &'static str,
     },
     /// A field is of a size that is not known.
-    #[error("{event}: its field {field} has {size} bytes, which is not known")]
+    #[error("{event}: its field {field} has the unknown size of {size} bytes")]
     Size {
         /// The event.
         event: String,
@@ -27,7 +27,7 @@ pub enum LayoutError {
         size: usize,
     },
     /// A page's header is unknown.
-    #[error("the kernel's pages of events have an unknown header")]
+    #[error("the kernel's event pages have an unknown header")]
     Page,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(error.to_string(), "block_rq_issue: its format has no sector");
         let short = ISSUE.replace("offset:8;\tsize:4", "offset:8;\tsize:2");
         let error = EventLayout::parse(BlockEventKind::Issue, &short).expect_err("a short device");
-        assert_eq!(error.to_string(), "block_rq_issue: its field dev has 2 bytes, which is not known");
+        assert_eq!(error.to_string(), "block_rq_issue: its field dev has the unknown size of 2 bytes");
         let far = ISSUE.replace("offset:40", "offset:18446744073709551615");
         assert!(EventLayout::parse(BlockEventKind::Issue, &far).is_err());
         assert!(EventLayout::parse(BlockEventKind::Issue, "").is_err());

@@ -107,8 +107,10 @@ impl TraceSession {
         let (events, unusable) = tracefs.events()?;
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
         let swept = tracefs.sweep();
-        if swept > 0 {
-            remarks.push(format!("removed {swept} trace instances that killed processes had left"));
+        match swept {
+            0 => {}
+            1 => remarks.push("removed a trace instance left behind by a killed process".into()),
+            _ => remarks.push(format!("removed {swept} trace instances left behind by killed processes")),
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
@@ -122,7 +124,7 @@ impl TraceSession {
             Some(Ok(method)) => method,
             Some(Err(error)) if options.method == MethodChoice::Bpf => return Err(error.into()),
             Some(Err(error)) => {
-                remarks.push(format!("no histograms in the kernel ({error}): every event is read instead"));
+                remarks.push(format!("kernel histograms are not available ({error}); reading every event instead"));
                 start_tracefs(&options, &tracefs, &mut names, &mut remarks)?
             }
             None => start_tracefs(&options, &tracefs, &mut names, &mut remarks)?,
@@ -260,8 +262,8 @@ impl TraceSession {
             }
             BudgetAdvice::NotByEvents => {
                 self.remarks.push(format!(
-                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of \
-                    {budget} %: fewer events would not help"
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} \
+                     %; fewer events would not help"
                 ));
                 Ok(())
             }
@@ -276,7 +278,7 @@ impl TraceSession {
         if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
             let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
             if is_many && read.dirtied > 0 && reader.leave_dirty_pages()? {
-                self.remarks.push(format!("{over}: from there on who dirties pages is not traced"));
+                self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
             if self.is_auto()
@@ -284,25 +286,26 @@ impl TraceSession {
                     start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
             {
                 self.step_to(method);
-                self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
+                self.remarks.push(format!("{over}: from then on, the kernel keeps histograms (bpf)"));
                 return Ok(());
             }
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
             && !counter.is_reduced()
+            && counter.has_requests()
         {
             let lacks = if counter.is_typed() {
-                "the time at the device is not told apart"
+                "the time at the device is not separate"
             } else {
-                "latency counts from the issue, without what is before it"
+                "latency counts from the issue, without the wait before it"
             };
             self.reduce(true)?;
-            self.remarks.push(format!("{over}: from there on {lacks}"));
+            self.remarks.push(format!("{over}: from then on, {lacks}"));
         } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
-            self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
+            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sampled()));
         } else if self.keeper.is_first_spent() {
-            self.remarks.push(format!("{over}: the thinnest sample is not thin enough"));
+            self.remarks.push(format!("{over}: even the smallest sample is too much"));
         }
         Ok(())
     }
@@ -310,15 +313,15 @@ impl TraceSession {
     fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample > 0 {
             self.sample_to(self.sample - 1)?;
-            let places = if self.sample == 0 { "all places are".into() } else { format!("1 of {} is", self.sampled()) };
-            self.remarks.push(format!("{rest}: from there on {places} traced again"));
+            let places = if self.sample == 0 { "all ranges are".into() } else { format!("1 of {} is", self.sampled()) };
+            self.remarks.push(format!("{rest}: from then on, {places} traced again"));
             return Ok(());
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
             && counter.is_reduced()
         {
             self.reduce(false)?;
-            self.remarks.push(format!("{rest}: from there on the time before the device and at it are told again"));
+            self.remarks.push(format!("{rest}: from then on, the time before and at the device is known again"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -327,7 +330,7 @@ impl TraceSession {
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
             let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
             self.step_to(method);
-            self.remarks.push(format!("{rest}: from there on every event is read again (tracefs)"));
+            self.remarks.push(format!("{rest}: from then on, every event is read again (tracefs)"));
         }
         Ok(())
     }
@@ -383,31 +386,37 @@ impl TraceSession {
     }
 
     fn reduce(&mut self, is_reduced: bool) -> Result<(), SessionError> {
-        self.begin_piece(None);
-        let TraceMethod::Bpf { counter, run } = &mut self.method else { return Ok(()) };
+        let TraceMethod::Bpf { counter, .. } = &mut self.method else { return Ok(()) };
         counter.sample(&self.events, &mut self.names, 0, is_reduced)?;
-        run.timer = ProgramTimer::start();
+        self.begin_programs();
         Ok(())
     }
 
     fn sample_to(&mut self, sample: u32) -> Result<(), SessionError> {
         let mut filter = kernel_filter(&self.options, &mut self.names);
         filter.sample = sample;
-        self.begin_piece(None);
-        self.sample = sample;
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
                 reader.filter(&filter)?;
                 pairing.sample(filter.mask());
+                self.begin_piece(None);
             }
-            TraceMethod::Bpf { counter, run } => {
+            TraceMethod::Bpf { counter, .. } => {
                 let is_reduced = counter.is_reduced();
                 counter.sample(&self.events, &mut self.names, filter.mask(), is_reduced)?;
-                // programs that leave early are quicker
-                run.timer = ProgramTimer::start();
+                self.begin_programs();
             }
         }
+        self.sample = sample;
         Ok(())
+    }
+
+    /// Times programs anew that have just been attached; attaching takes a while, in which many requests may be done.
+    fn begin_programs(&mut self) {
+        self.begin_piece(None);
+        if let TraceMethod::Bpf { run, .. } = &mut self.method {
+            run.timer = ProgramTimer::start();
+        }
     }
 
     /// Requests that the kernel counted of the traced disks in this piece, in the sample or not.

@@ -29,7 +29,7 @@ pub enum TracefsError {
         error: io::Error,
     },
     /// The kernel has no block events.
-    #[error("this kernel has no events of block devices (CONFIG_BLK_DEV_IO_TRACE)")]
+    #[error("this kernel has no block device events (CONFIG_BLK_DEV_IO_TRACE)")]
     NoEvents,
     /// The layout of pages or of an event that is needed is unknown.
     #[error(transparent)]

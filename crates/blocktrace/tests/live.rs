@@ -209,7 +209,7 @@ fn an_instance_of_a_dead_process_is_swept() {
         live
     };
     // a test beside this one may have swept it first
-    let tells = |live: &TraceSession| live.remarks.iter().any(|remark| remark.contains("removed 1"));
+    let tells = |live: &TraceSession| live.remarks.iter().any(|remark| remark.contains("removed a trace instance"));
     let live = (0..20).map(|_| sweeping()).find(tells).expect("it is told");
     let mine = || {
         let prefix = format!("diskwright-{}-", std::process::id());
@@ -270,7 +270,7 @@ fn above_the_budget_less_is_traced() {
     }
     assert!(session.sampled() >= 2, "{:?}", session.remarks);
     assert!(
-        session.remarks.iter().any(|r| r.contains("from there on 1 of 2 places is traced")),
+        session.remarks.iter().any(|r| r.contains("from then on, 1 of 2 address ranges is traced")),
         "{:?}",
         session.remarks
     );

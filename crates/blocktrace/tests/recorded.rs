@@ -123,8 +123,8 @@ fn damaged_pages_are_counted() {
     }
 }
 
-/// Kernels lack events (`block_io_start` before 6.5). Whichever is missing but issue and completion, the requests of the
-/// load are all there, and so is what the other events tell.
+/// Kernels lack events (`block_io_start` before 6.5). Whichever is missing but issue and completion, the requests of
+/// the load are all there, and so is what the other events tell.
 #[test]
 fn a_kernel_without_an_event_shows_every_request() {
     for kernel in ["5.10", "6.1", "6.12", "6.18"] {

@@ -78,10 +78,10 @@ pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<
     }
 }
 
-/// The devices that a schema has: the machine's own disks, or all instances of another object.
-pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
+/// The devices that a schema has: the machine's own disks, unless all are wanted, or all instances of another object.
+pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>, all: bool) -> Vec<String> {
     let names = match panel.object.as_str() {
-        "physical_disk" => diskwright_diagnosis::disks(schema, topology),
+        "physical_disk" if !all => diskwright_diagnosis::disks(schema, topology),
         object => schema.instances(object),
     };
     names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()

@@ -38,8 +38,9 @@ impl RecentHistory {
         RecentHistory { blocks: VecDeque::new(), notes: VecDeque::new(), standing: Vec::new(), most_bytes }
     }
 
-    /// Adds a tick.
+    /// Adds a tick. Times rise: what a clock that was set back says a second time is forgotten.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) {
+        self.forget_from(tick.time_ns);
         let fits = |block: &Frame| block.ticks().len() < BLOCK && (Arc::ptr_eq(block.schema(), schema));
         if !self.blocks.back().is_some_and(fits) {
             self.blocks.push_back(Frame::new(schema.clone(), BLOCK));
@@ -48,6 +49,23 @@ impl RecentHistory {
             block.push(tick, row);
         }
         self.forget();
+    }
+
+    /// Forgets ticks that end at a moment or later, as there are after the clock was set back.
+    fn forget_from(&mut self, time_ns: i64) {
+        while let Some(last) = self.blocks.pop_back() {
+            let kept = last.ticks().partition_point(|tick| tick.time_ns < time_ns);
+            if kept == last.ticks().len() {
+                self.blocks.push_back(last);
+                break;
+            }
+            if kept > 0 {
+                let mut part = Frame::new(last.schema().clone(), BLOCK);
+                part.append(&last, 0..kept);
+                self.blocks.push_back(part);
+                break;
+            }
+        }
     }
 
     /// Forgets what was before a moment, as far as whole blocks of memory are older.
@@ -98,6 +116,7 @@ impl History for RecentHistory {
     fn range(&self) -> Option<(i64, i64)> {
         let first = self.blocks.front()?.ticks().first()?;
         let last = self.blocks.back()?.ticks().last()?;
+        assert!(first.time_ns <= last.time_ns, "times rise");
         Some((first.time_ns, last.time_ns))
     }
 
@@ -182,6 +201,23 @@ mod tests {
         history.push(&schema("sda"), tick(1), &[1.0]);
         history.push(&schema("sdb"), tick(2), &[2.0]);
         assert_eq!(read(&history, 0, 9), ["1", "2"]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_leaves_rising_times() {
+        let mut history = RecentHistory::new(1 << 20);
+        let one = schema("sda");
+        for second in 100..200 {
+            history.push(&one, tick(second), &[second as f64]);
+        }
+        // into the middle of a block, then before all
+        history.push(&one, tick(165), &[1.0]);
+        history.push(&one, tick(166), &[2.0]);
+        assert_eq!(history.range(), Some((100_000_000_000, 166_000_000_000)));
+        assert_eq!(read(&history, 163, 199), ["163 164 1 2"]);
+        history.push(&one, tick(50), &[3.0]);
+        assert_eq!(read(&history, 0, 199), ["3"]);
+        assert_eq!(history.range(), Some((50_000_000_000, 50_000_000_000)));
     }
 
     #[test]

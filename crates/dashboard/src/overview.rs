@@ -304,7 +304,7 @@ fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<P
             counters.push(counter)
         }
     });
-    for name in devices::names(panel, schema, topology) {
+    for name in devices::names(panel, schema, topology, false) {
         found.extend(counters.iter().map(|counter| of(counter, &name)));
     }
     found

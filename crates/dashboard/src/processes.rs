@@ -76,38 +76,72 @@ impl ProcessOrder {
     }
 }
 
-/// Means over the tables by process, weighted by the time that each table covers; one that is in
-/// no table for a while did nothing then.
-pub(crate) fn merged(tables: &[ProcessTable]) -> Vec<ProcessSummary> {
-    let all: f64 = tables.iter().map(|table| table.elapsed_s).sum();
-    let mut places: HashMap<(u32, &str), usize> = HashMap::new();
-    let mut rows: Vec<ProcessSummary> = Vec::new();
-    for table in tables {
-        let share = if all > 0.0 { table.elapsed_s / all } else { 1.0 / tables.len() as f64 };
-        for row in &table.rows {
-            let index = *places.entry((row.pid, &row.name)).or_insert_with(|| {
-                rows.push(ProcessSummary { pid: row.pid, name: row.name.clone(), ..ProcessSummary::default() });
-                rows.len() - 1
-            });
-            add(&mut rows[index], row, share);
-        }
-    }
-    rows
+/// Means over process tables by process, weighted by the time that each table covers; a process that is in no table
+/// for a while did nothing then. Memory holds the processes, however many tables there are.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessMeans {
+    places: HashMap<(u32, String), usize>,
+    rows: Vec<ProcessSummary>,
+    /// The time that the tables cover; where none of them tells its own, their number.
+    all: f64,
+    is_timed: bool,
 }
 
-fn add(sum: &mut ProcessSummary, row: &ProcessRow, share: f64) {
+impl ProcessMeans {
+    /// Adds a table as a log has it. One that cannot be read is none; the verdict remarks on it.
+    pub fn add(&mut self, text: &str) {
+        let Ok(table) = serde_json::from_str::<ProcessTable>(text) else { return };
+        let is_timed = table.elapsed_s > 0.0;
+        if is_timed && !self.is_timed {
+            // tables without a length count only where no table has one
+            *self = ProcessMeans { is_timed, ..ProcessMeans::default() };
+        } else if self.is_timed && !is_timed {
+            return;
+        }
+        let weight = if is_timed { table.elapsed_s } else { 1.0 };
+        self.all += weight;
+        for row in &table.rows {
+            let index = *self.places.entry((row.pid, row.name.clone())).or_insert_with(|| {
+                self.rows.push(ProcessSummary { pid: row.pid, name: row.name.clone(), ..ProcessSummary::default() });
+                self.rows.len() - 1
+            });
+            add(&mut self.rows[index], row, weight);
+        }
+    }
+
+    /// True where there was no table yet.
+    pub fn is_empty(&self) -> bool {
+        self.all == 0.0
+    }
+
+    /// The means.
+    pub fn finish(mut self) -> Vec<ProcessSummary> {
+        for row in &mut self.rows {
+            let over = |value: &mut f64| *value /= self.all;
+            over(&mut row.processor);
+            over(&mut row.blocked_share);
+            over(&mut row.major_faults_per_s);
+            for value in [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay] {
+                value.iter_mut().for_each(over);
+            }
+        }
+        self.rows
+    }
+}
+
+fn add(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
     let more = |sum: &mut Option<f64>, value: Option<f64>| {
         if let Some(value) = value {
-            *sum = Some(sum.unwrap_or(0.0) + value * share);
+            *sum = Some(sum.unwrap_or(0.0) + value * weight);
         }
     };
     sum.cgroup.clone_from(&row.cgroup);
-    sum.processor += row.processor * share;
+    sum.processor += row.processor * weight;
     more(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
     more(&mut sum.write_bytes_per_s, row.write_bytes_per_s);
     more(&mut sum.block_delay, row.block_delay);
-    sum.blocked_share += row.blocked_share * share;
-    sum.major_faults_per_s += row.major_faults_per_s * share;
+    sum.blocked_share += row.blocked_share * weight;
+    sum.major_faults_per_s += row.major_faults_per_s * weight;
     // a level, not a rate: the newest counts
     sum.resident_bytes = row.resident_bytes;
 }
@@ -127,10 +161,21 @@ mod tests {
             ..ProcessRow::default()
         };
         let table = |elapsed_s: f64, rows: Vec<ProcessRow>| ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
+        let means = |tables: &[ProcessTable]| {
+            let mut means = ProcessMeans::default();
+            tables.iter().for_each(|table| means.add(&serde_json::to_string(table).expect("JSON")));
+            means.finish()
+        };
         let tables = [table(1.0, vec![row(1, Some(400.0)), row(2, None)]), table(3.0, vec![row(1, Some(0.0))])];
-        let found = merged(&tables);
+        let found = means(&tables);
         assert_eq!((found[0].read_bytes_per_s, found[0].processor), (Some(100.0), 1.0));
         // not seen in three of four seconds, and bytes that could not be read are not 0
         assert_eq!((found[1].read_bytes_per_s, found[1].processor), (None, 0.25));
+        // lengths that no table has make all the same; where some have one, only these count
+        let untimed = [table(0.0, vec![row(1, Some(400.0))]), table(0.0, vec![row(1, Some(0.0))])];
+        assert_eq!(means(&untimed)[0].read_bytes_per_s, Some(200.0));
+        let mixed = [untimed[0].clone(), tables[1].clone(), untimed[0].clone()];
+        assert_eq!(means(&mixed)[0].read_bytes_per_s, Some(0.0));
+        assert!(means(&[]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! What one moment looks like. The same moment of the same history gives the same view,
 //! live or from a log.
 
-use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, ProcessTable, Topology, ceiling};
+use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, Topology, ceiling};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{ChartBucket, Downsampler};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::alerts::{self, Alert, RESTATED_NS};
 use crate::devices::{self, DeviceRow, StretchSums};
 use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
-use crate::processes::{ProcessSummary, merged};
+use crate::processes::{ProcessMeans, ProcessSummary};
 use crate::timeline::{TimelineMark, TimelineView, mark};
 
 /// What is looked at, nanoseconds (times since 1970 UTC).
@@ -24,8 +24,13 @@ pub struct ViewWindow {
     pub shown_ns: i64,
     /// How long the stretch is that the verdict is about.
     pub judged_ns: i64,
+    /// It ends at the last whole multiple of this before the moment, so that a screen that follows the end does not
+    /// judge anew at every tick, and a replay judges the same stretches; 0 ends it at the moment itself.
+    pub judged_step_ns: i64,
     /// Which of the panels' quantities the time line shows.
     pub quantity: usize,
+    /// Whether devices that stand on others, or are memory, have rows too.
+    pub all_devices: bool,
     /// Points of the time line, and of each device's history.
     pub points: (usize, usize),
 }
@@ -83,9 +88,6 @@ pub struct StripView {
     pub values: Vec<(ColumnTitle, Option<f64>)>,
 }
 
-/// How much of a stretch may pass before it is judged anew.
-const JUDGED_ANEW: i64 = 12;
-
 /// Makes views; keeps what the next one will need again.
 pub struct Viewer {
     panels: Panels,
@@ -137,9 +139,9 @@ impl Viewer {
     pub fn view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
         let end = window.cursor_ns;
         let shown = (end.saturating_sub(window.shown_ns), end);
-        let judged = (end.saturating_sub(window.judged_ns), end);
-        let moment = self.moment(history, shown, judged)?;
-        let verdict = self.verdict(history, judged)?;
+        let exact = (end.saturating_sub(window.judged_ns), end);
+        let moment = self.moment(history, (shown, exact), window.all_devices)?;
+        let (judged, verdict) = self.verdict(history, window, exact)?;
         let span = self.span(history, window, &moment.names)?;
         let mut rows = moment.rows;
         rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
@@ -162,39 +164,39 @@ impl Viewer {
     }
 
     /// Values over the shown stretch, and who did it.
-    fn moment(&self, history: &dyn History, shown: (i64, i64), judged: (i64, i64)) -> Result<MomentPart, String> {
+    fn moment(
+        &self,
+        history: &dyn History,
+        (shown, judged): ((i64, i64), (i64, i64)),
+        all_devices: bool,
+    ) -> Result<MomentPart, String> {
         let (schema, topology, said) = self.look(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
         let topology = topology.as_ref();
         let panel = &self.panels.devices;
-        let names = devices::names(panel, &schema, topology);
+        let names = devices::names(panel, &schema, topology, all_devices);
         let of_devices = names.iter().flat_map(|name| devices::counters(panel).map(|c| (c, name.clone())));
         let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
         let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
         let mut sums = StretchSums::new(wanted.collect());
-        let mut tables: Vec<Note> = Vec::new();
+        let (mut before, mut tables) = (None, ProcessMeans::default());
         history.read(judged.0.min(shown.0), shown.1, &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add(frame, shown.0),
-            LogPiece::Note(note) if note.kind == Note::PROCESSES => {
-                // where the shown stretch has none, the newest before it stands for it
-                tables.retain(|table| table.time_ns > shown.0);
-                tables.push(note);
-            }
+            LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add(&note.text),
+            LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
             LogPiece::Note(_) => {}
         })?;
+        // where the shown stretch has none, the newest before it stands for it
+        if let (true, Some(note)) = (tables.is_empty(), before) {
+            tables.add(&note.text);
+        }
         let values = sums.values();
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
         let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
         let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
-        Ok(MomentPart {
-            names,
-            rows,
-            strips: self.strips(of_strips),
-            processes: merged(&of_stretch(&tables, shown.0)),
-            host,
-        })
+        Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: tables.finish(), host })
     }
 
     /// The newest schema, topology and ceilings of a stretch.
@@ -225,14 +227,28 @@ impl Viewer {
         self.panels.strips.iter().map(strip).collect()
     }
 
-    /// The verdict on a stretch; the last one, while little of the stretch is new.
-    fn verdict(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
-        let length = judged.1 - judged.0;
-        if let Some((known, verdict)) = &self.judged {
-            let moved = judged.1 - known.1;
-            if known.1 - known.0 == length && (0..length / JUDGED_ANEW).contains(&moved) && verdict.is_some() {
-                return Ok(verdict.clone());
-            }
+    /// The verdict on a window's stretch, and which that is; of a machine that is watched only just, on what there is.
+    fn verdict(
+        &mut self,
+        history: &dyn History,
+        window: &ViewWindow,
+        exact: (i64, i64),
+    ) -> Result<((i64, i64), Option<Verdict>), String> {
+        let past = if window.judged_step_ns > 0 { exact.1.rem_euclid(window.judged_step_ns) } else { 0 };
+        let stepped = (exact.0.saturating_sub(past), exact.1 - past);
+        let verdict = self.judge(history, stepped)?;
+        if verdict.is_some() || past == 0 {
+            return Ok((stepped, verdict));
+        }
+        Ok((exact, self.judge(history, exact)?))
+    }
+
+    /// The verdict on a stretch; that of the last time, where it is the same stretch.
+    fn judge(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
+        if let Some((_, verdict)) =
+            self.judged.as_ref().filter(|(known, verdict)| *known == judged && verdict.is_some())
+        {
+            return Ok(verdict.clone());
         }
         let options = JudgeOptions { role: None, expected: Some(judged), ceilings: self.ceilings.clone() };
         let mut judge = Judge::new(vec![self.pack.clone()], options);
@@ -312,12 +328,4 @@ fn value(cell: f64) -> Option<f64> {
 fn title(shown: &PanelCounter) -> ColumnTitle {
     let unit = Catalogue::builtin().get(&shown.counter).map(|counter| counter.unit.clone()).unwrap_or_default();
     ColumnTitle { counter: shown.counter.clone(), title: shown.title.clone(), unit }
-}
-
-/// Tables of the shown stretch; where it has none, the newest before it.
-fn of_stretch(tables: &[Note], from_ns: i64) -> Vec<ProcessTable> {
-    let inside = tables.iter().filter(|table| table.time_ns > from_ns).count().max(1);
-    let shown = tables.iter().skip(tables.len().saturating_sub(inside));
-    // a table that cannot be read is none; the verdict remarks on it
-    shown.filter_map(|table| serde_json::from_str(&table.text).ok()).collect()
 }

@@ -272,6 +272,48 @@ fn a_verdict_that_stays_for_a_minute_is_an_alert_with_sentence_and_next_step() {
     assert!(events.is_empty(), "{:?}", words(&events));
 }
 
+/// Small requests, one at a time: the verdict names the application's pattern.
+#[test]
+fn a_pattern_of_requests_is_an_alert_only_where_tasks_are_known_to_wait() {
+    let disk = [
+        ("physical_disk.reads", "sda"),
+        ("physical_disk.writes", "sda"),
+        ("physical_disk.read_bytes", "sda"),
+        ("physical_disk.write_bytes", "sda"),
+        ("physical_disk.read_time_s", "sda"),
+        ("physical_disk.write_time_s", "sda"),
+        ("physical_disk.weighted_time_s", "sda"),
+        ("physical_disk.busy_time_s", "sda"),
+    ];
+    let row = [3200.0, 800.0, 2.62e7, 6.55e6, 0.8, 0.2, 1.0, 0.63];
+    // content with less than ours, so that it is the pattern that decides
+    let rule = r#"
+[pack]
+id = "own"
+title = "own"
+source = "test"
+explain = "test"
+[[rule]]
+id = "verdict.stable"
+title = "a bottleneck"
+object = "machine"
+bottleneck = "unknown"
+severity = "warning"
+all = [{ counter = "verdict_confidence", at_least = 0.3 }]
+any = [{ counter = "pressure.io_some", above = 0.2 }]
+source = "test"
+explain = "test"
+alert = { hold = "60s" }
+"#;
+    let machine = |series: &[(&str, &str)]| Machine::with(series, rules::with_own("own.toml", rule).expect("a pack"));
+    assert_eq!(words(&machine(&disk).last(200, &row)), [""; 0], "nothing says that anybody waits");
+    let series = [&disk[..], &[("pressure.io_some_s", "")]].concat();
+    assert_eq!(words(&machine(&series).last(200, &[&row[..], &[0.1]].concat())), [""; 0], "nobody waits much");
+    let events = machine(&series).last(200, &[&row[..], &[0.9]].concat());
+    assert_eq!(words(&events), ["Begin verdict.stable sda"]);
+    assert_eq!(events[0].alert.bottleneck.name(), "application");
+}
+
 #[test]
 fn between_the_limits_an_alert_lasts_and_afterwards_its_cause_is_silent() {
     let mut machine = Machine::new(PRESSURE);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+use diskwright_base::{Device, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
 use diskwright_dashboard::screen::{OwnCost, ScreenAction, ScreenKey, ScreenStyle, WatchScreen, draw};
 use diskwright_dashboard::{DashboardView, History, Panels, RecentHistory, Viewer};
 use diskwright_report::DisplayZone;
@@ -199,7 +199,7 @@ fn a_filter_leaves_names_and_help_explains_columns() {
     assert!(text.contains("sdb") && !text.contains("sda") && !text.contains("reader "), "{text}");
     watched.press(&[ScreenKey::Char('?')]);
     let text = watched.draw().concat();
-    assert!(text.contains("pause, and follow the end again") && text.contains("Reads that the device completed"));
+    assert!(text.contains("pause; again: follow the end") && text.contains("Reads that the device completed"));
 }
 
 /// Replay is live: what a view shows does not depend on where its history comes from.
@@ -272,7 +272,27 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
     watched.press(&[ScreenKey::Char('s'), ScreenKey::Char('/'), ScreenKey::Char('b'), ScreenKey::Enter]);
     assert!(watched.draw()[5].starts_with(" sdb"));
     watched.press(&[ScreenKey::Char('/'), ScreenKey::Backspace, ScreenKey::Char('a'), ScreenKey::Enter]);
-    assert!(watched.draw()[23].contains("sdb is not there at this moment"), "{}", watched.draw().join("\n"));
+    assert!(watched.draw()[23].contains("sdb does not exist at this time"), "{}", watched.draw().join("\n"));
+}
+
+#[test]
+fn devices_that_stand_on_others_are_shown_where_they_are_wanted() {
+    let mut watched = Watched::new((80, 24));
+    let device = |name: &str, below: &[&str]| Device {
+        name: name.into(),
+        below: below.iter().map(|&disk| disk.into()).collect(),
+        ..Device::default()
+    };
+    let topology = Topology { devices: vec![device("sda", &[]), device("sdb", &["sda"])], ..Topology::default() };
+    let text = serde_json::to_string(&topology).expect("JSON");
+    watched.history.note(Note::new(START + 590 * SECOND, Note::TOPOLOGY, text));
+    let has_volume = |lines: &[String]| lines.iter().any(|line| line.starts_with(" sdb "));
+    assert!(!has_volume(&watched.draw()));
+    watched.press(&[ScreenKey::Char('d')]);
+    let lines = watched.draw();
+    assert!(has_volume(&lines) && lines[23].starts_with("all block devices"), "{}", lines.join("\n"));
+    watched.press(&[ScreenKey::Char('d')]);
+    assert!(!has_volume(&watched.draw()));
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub(crate) fn limits(
     }
     list.extend(unreadable(seen));
     if seen.states.forgotten > 0 {
-        list.push("so many instances came and went that some were dropped; none of them had mattered".into());
+        list.push(
+            "too many instances appeared and disappeared to keep all; those dropped did not affect the verdict".into(),
+        );
     }
     list
 }
@@ -103,8 +105,8 @@ fn stand_ins(seen: &Observation, pack: usize) -> Option<String> {
         n => format!("{n} rules were"),
     };
     Some(format!(
-        "{rules} judged by logical disks, because the log lacks counters of physical disks; drive letters may share a \
-         disk, and a set of disks looks like one"
+        "{rules} judged by logical disks, because the log lacks counters of physical disks; drive letters may share \
+         a disk, and an array looks like one disk"
     ))
 }
 

@@ -107,7 +107,7 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "spindles",
         DISK_AND_MACHINE,
         "count",
-        "Physical devices below the device or set, or all of the machine's (without memory disks); 1 for a device \
+        "Physical devices below the device or array, or all of the machine's (without memory disks); 1 for a device \
          without known members.",
     ),
     entry(
@@ -129,19 +129,19 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "back_end_load",
         DISK_AND_MACHINE,
         "per_s",
-        "Operations per second on each disk. For a set that counts requests: reads plus the level's factor times \
-         writes, divided by the members (NT Magazine 1998). For a set that does not (btrfs): the members' mean. For a \
-         single device: its own transfers. For the machine: the mean over its devices.",
+        "Operations per second on each disk. For an array that counts requests: reads plus the level's factor times \
+         writes, divided by the members (NT Magazine 1998). For an array that does not (btrfs): the members' \
+         average. For a single device: its own transfers. For the machine: the average over its devices.",
     ),
     entry(
         Pseudo::MemberLoad,
         "member_load",
         DISK_AND_MACHINE,
         "per_s",
-        "Operations per second on each member of a set, by the members' own counters where the log has all of them. \
-         Elsewhere as back_end_load, but for what a software array does: a small write to RAID 5 or 6 uses \
-         read-modify-write or reconstruct-write, whichever reads less. So it costs at most as many operations as there \
-         are members (three on three members, where the published figure is four).",
+        "Operations per second on each member of an array, from the members' own counters if the log has all of \
+         them. Otherwise as back_end_load, but as a software array works: a small write to RAID 5 or 6 uses \
+         read-modify-write or reconstruct-write, whichever reads less. So it costs at most as many operations as \
+         there are members (three on three members, where the published figure is four).",
     ),
     entry(
         Pseudo::CeilingRequests,
@@ -203,24 +203,25 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "member_latency_ratio",
         DISK,
         "",
-        "A member's seconds per transfer divided by the median of the other members of its set. Only ticks count with \
-         at least five transfers of the member and of half of the others. Disks in no set are not judged by it.",
+        "A member's seconds per transfer divided by the median of the other members of its array. A tick counts only \
+         if the member and half of the others had at least five transfers. Disks outside of arrays are not judged by \
+         it.",
     ),
     entry(
         Pseudo::MemberQueueRatio,
         "member_queue_ratio",
         DISK,
         "",
-        "A member's queue divided by the median of the other members of its set. A median below 0.05 requests counts \
-         as 0.05.",
+        "A member's queue divided by the median of the other members of its array. A median below 0.05 requests \
+         counts as 0.05.",
     ),
     entry(
         Pseudo::Background,
         "background",
         &["physical_disk", "machine"],
         "count",
-        "1 while a check, resync, rebuild, balance or scrub runs on the device's set (for the machine: on any set), \
-         else 0.",
+        "1 while a check, resync, rebuild, balance or scrub runs on the device's array (for the machine: on any \
+         array), else 0.",
     ),
     entry(
         Pseudo::BackgroundShare,
@@ -228,7 +229,7 @@ pub const PSEUDO: &[PseudoCounter] = &[
         DISK,
         "fraction",
         "Share of the device's bytes that such work moves according to its own progress counter, at most 1. 0 for a \
-         disk in no set.",
+         disk outside of arrays.",
     ),
     entry(
         Pseudo::Waiting,
@@ -243,7 +244,7 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "waiting_unseen",
         DISK_AND_DRIVES,
         "",
-        "1 if the log has neither pressure nor the queue of reads, so nothing shows whether any task waits for the \
+        "1 if the log has neither pressure nor the read queue, so nothing shows whether any task waits for the \
          requests in flight. Else 0.",
     ),
     entry(
@@ -278,7 +279,7 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "refault_share",
         MACHINE,
         "fraction",
-        "Share of the bytes read from all disks that memory had held a moment before (refaults, pages of 4 KiB).",
+        "Share of the bytes read from all disks that had been in memory a moment before (refaults, pages of 4 KiB).",
     ),
     entry(
         Pseudo::PagingUnseen,
@@ -292,16 +293,16 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "verdict_confidence",
         MACHINE,
         "fraction",
-        "Confidence of the verdict on the last 30 seconds if it blames something, else 0. Only alerts know it; it \
-         starts again when the verdict names another bottleneck or device.",
+        "Confidence of the verdict on the last 30 seconds if it blames something, else 0. Only alerts have it; it \
+         restarts when the verdict names another bottleneck or device.",
     ),
     entry(
         Pseudo::TicksOverdue,
         "ticks_overdue_s",
         MACHINE,
         "s",
-        "Time since the last tick, less three usual intervals. Only alerts know it. A suspended machine is not \
-         counted.",
+        "Time since the last tick, minus three usual intervals. Only alerts have it. Time in which the machine was \
+         suspended does not count.",
     ),
     entry(
         Pseudo::LightLoad,

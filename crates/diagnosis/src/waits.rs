@@ -180,9 +180,9 @@ impl SleepKind {
             }
             SleepKind::Child => format!("look at the children: `ps --ppid {pid}`"),
             SleepKind::Events => {
-                format!("see what it waits for: `strace -f -T -p {pid}` shows the calls and how long each took")
+                format!("find out what it waits for: `strace -f -T -p {pid}` shows the calls and how long each took")
             }
-            SleepKind::Other => format!("see the call: `cat /proc/{pid}/stack` (root), `strace -f -T -p {pid}`"),
+            SleepKind::Other => format!("find the call: `cat /proc/{pid}/stack` (root), `strace -f -T -p {pid}`"),
         }
     }
 
@@ -298,7 +298,7 @@ fn program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
     let next = match sleeps.first() {
         // what computes most of the time waits for little
         Some(first) if activity.processor < 0.5 => SleepKind::of(&first.waits_in).next(&activity.name, activity.pid),
-        _ => format!("see what it computes: `perf top -p {}`", activity.pid),
+        _ => format!("find out what it computes: `perf top -p {}`", activity.pid),
     };
     ProgramActivity {
         name: activity.name.clone(),

@@ -162,7 +162,7 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     let needed = rule.sustained.share;
     let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_of_window() && of(*index, c).is_none());
     let text = if let Some((_, condition)) = unknown {
-        format!("{}{place}: cannot be told, too little of this window shows {}", rule.title, label(condition))
+        format!("{}{place}: unknown, too little of this window shows {}", rule.title, label(condition))
     } else if share < needed {
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)

@@ -46,7 +46,7 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
     let kind = found.file_type();
     if kind.is_symlink() {
         let to = fs::read_link(path).unwrap_or_default();
-        return refuse(format!("is a link to {}, and links are not written through", to.display()));
+        return refuse(format!("is a link to {}, and links are not followed when writing", to.display()));
     }
     if kind.is_block_device() {
         return refuse("is a block device".into());

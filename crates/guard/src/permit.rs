@@ -56,7 +56,7 @@ pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Consent) -> R
         Some(typed) if *typed == name => Ok(()),
         Some(typed) => Err(Refusal::OtherName { typed: typed.clone(), name }),
         None => {
-            let nothing = "no known signature, and perhaps data all the same";
+            let nothing = "no known signature, but perhaps data";
             let what = if findings.carries.is_empty() { nothing.into() } else { findings.carries.join(", ") };
             Err(Refusal::NeedsName { name, what })
         }
@@ -88,14 +88,14 @@ pub fn check_file(path: &Path) -> Result<(), Refusal> {
 pub fn inspect(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
     let mut findings = Findings { in_use: usage::of_device(roots, number), carries: Vec::new() };
     if findings.in_use.is_empty() && matches!(claim(file, OFlags::RDONLY), Err(Errno::BUSY)) {
-        findings.in_use.push("the kernel does not give it exclusively".to_owned());
+        findings.in_use.push("the kernel does not grant exclusive access".to_owned());
     }
     let parts = usage::with_partitions(roots, number);
     findings.carries.extend(parts.into_iter().skip(1).map(|(_, name)| format!("the partition {name}")));
     match signature::find(file, bytes) {
         Ok(marks) => findings.carries.extend(marks.into_iter().map(str::to_owned)),
         // a device that fails can still be measured by reading
-        Err(error) => findings.carries.push(format!("what cannot be read ({error})")),
+        Err(error) => findings.carries.push(format!("unreadable content ({error})")),
     }
     findings
 }

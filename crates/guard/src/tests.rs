@@ -163,10 +163,12 @@ fn volumes_are_neighbours_by_their_tables() {
     // encrypted, in the first
     tree.mapped("dm-3", "253:3", &[("dm-0", "253:0")], "0 4000 crypt aes-xts-plain64 :64:x 0 253:0 64\n");
     tree.mount("253:3", "/secret");
-    let said = ["dm-0 stands on sdb, and sdb is held by dm-2", "dm-0 is held by dm-3, and dm-3 is mounted on /secret"];
+    let said =
+        ["dm-0 is built on sdb, and sdb is held by dm-2", "dm-0 is held by dm-3, and dm-3 is mounted on /secret"];
     assert_eq!(tree.users((253, 0)), said);
     assert_eq!(tree.users((253, 1)), NOBODY, "it lies between the pieces of the first");
-    let said = "dm-2 stands on sdb, and sdb is held by dm-0, and dm-0 is held by dm-3, and dm-3 is mounted on /secret";
+    let said =
+        "dm-2 is built on sdb, and sdb is held by dm-0, and dm-0 is held by dm-3, and dm-3 is mounted on /secret";
     assert_eq!(tree.users((253, 2)), [said], "it overlaps the first's second piece");
     let said = tree.users((8, 16));
     assert!(said.contains(&"sdb is held by dm-1".to_owned()) && said.iter().any(|s| s.ends_with("on /secret")));
@@ -209,7 +211,7 @@ fn mapped_devices_without_a_table_stand_on_all_of_it() {
     tree.over("dm-0", "253:0", &[("sdb", "8:16")]);
     tree.over("dm-1", "253:1", &[("sdb", "8:16")]);
     tree.mount("253:0", "/data");
-    assert_eq!(tree.users((253, 1)), ["dm-1 stands on sdb, and sdb is held by dm-0, and dm-0 is mounted on /data"]);
+    assert_eq!(tree.users((253, 1)), ["dm-1 is built on sdb, and sdb is held by dm-0, and dm-0 is mounted on /data"]);
 }
 
 #[test]
@@ -245,7 +247,7 @@ fn loops_over_one_file_by_any_name() {
     assert_eq!(tree.users((7, 3)), NOBODY);
     assert_eq!(tree.users((7, 1)), NOBODY, "nobody uses the other");
     tree.mount("7:2", "/mnt");
-    let said = "loop1 stands on the file /disk.img, which is also behind loop2, and loop2 is mounted on /mnt";
+    let said = "loop1 uses the file /disk.img, which is also behind loop2, and loop2 is mounted on /mnt";
     assert_eq!(tree.users((7, 1)), [said]);
     assert_eq!(tree.users_of_file("disk.img")[0], "it is the disk behind loop1");
     assert_eq!(tree.users_of_file("second")[1], "it is the disk behind loop2, and loop2 is mounted on /mnt");
@@ -293,7 +295,7 @@ fn processes_count_by_what_they_may_do() {
     let said = tree.users_of_file("disk.img");
     assert_eq!(said, ["it is the disk behind loop1", "process 4000001 (postgres) has it open"]);
     tree.process(4_000_003, "qemu", &file, "0100002");
-    let said = "loop1 stands on the file /disk.img, and process 4000003 (qemu) has /disk.img open for writing";
+    let said = "loop1 uses the file /disk.img, and process 4000003 (qemu) has /disk.img open for writing";
     assert_eq!(tree.users((7, 1)), [said]);
 }
 
@@ -330,7 +332,7 @@ fn files_in_use_by_the_kernel_are_seen() {
     assert_eq!(tree.users_of_file("swap file"), ["it is swap"]);
     tree.write("lun", "x");
     tree.write("sys/kernel/config/target/core/fileio_0/disk/udev_path", "/lun\n");
-    assert_eq!(tree.users_of_file("lun"), ["it is handed out by the SCSI target"]);
+    assert_eq!(tree.users_of_file("lun"), ["it is exported by the SCSI target"]);
 }
 
 #[test]

@@ -37,10 +37,10 @@ pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
     let machine = DeviceGraph::read(roots, mounts, Some(backing));
     let mut found = of(&machine, StorageNode::File(0));
     if let Some(pool) = exports::pool(roots, file) {
-        found.push(format!("it is a part of the ZFS pool {pool}"));
+        found.push(format!("it belongs to the ZFS pool {pool}"));
     }
     if found.is_empty() && claim::has_writer(file) {
-        found.push("something that cannot be seen from here has it open for writing".into());
+        found.push("an unknown process has it open for writing".into());
     }
     found
 }
@@ -75,7 +75,7 @@ pub(crate) fn of(machine: &DeviceGraph, target: StorageNode) -> Vec<String> {
         let mut uses = of_node(machine, &facts, step);
         uses.extend(of_processes(machine, step, &users, index == 0));
         if uses.is_empty() && step.below_loop && has_exclusive_user(machine, step.node) {
-            uses.push(format!("{} is not given exclusively by the kernel", machine.name(step.node)));
+            uses.push(format!("the kernel does not grant exclusive access to {}", machine.name(step.node)));
         }
         let told = sentences.iter().any(|sentence| sentence.starts_with(&way));
         if uses.is_empty() && step.is_use && !told {
@@ -139,7 +139,7 @@ fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<St
                 found.push(format!("{name} is a member of the btrfs {id}"));
             }
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, what)| format!("{name} is handed out by {what}")));
+            found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
             found
         }
         StorageNode::File(place) => {
@@ -150,11 +150,11 @@ fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<St
             let mut found = Vec::new();
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, what)| format!("{name} is handed out by {what}")));
+            found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
             let pool = || exports::pool(roots, &fs::File::open(roots.at(file.name())).ok()?);
             let looks = step.is_below && !machine.mounts.may_hang(file.name());
             let pool = looks.then(pool).flatten();
-            found.extend(pool.map(|pool| format!("{name} is a part of the ZFS pool {pool}")));
+            found.extend(pool.map(|pool| format!("{name} belongs to the ZFS pool {pool}")));
             found
         }
     }

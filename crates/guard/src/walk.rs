@@ -66,9 +66,9 @@ fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
             let (upper, lower) = (&device.name, machine.name(slice.node));
             let words = match (device.kind, slice.node) {
                 (LayerKind::Partition, _) => format!("{upper} is a part of {lower}"),
-                (_, StorageNode::File(_)) if slice.perhaps => format!("{upper} may stand on the file {lower}"),
-                (_, StorageNode::File(_)) => format!("{upper} stands on the file {lower}"),
-                _ => format!("{upper} stands on {lower}"),
+                (_, StorageNode::File(_)) if slice.perhaps => format!("{upper} may use the file {lower}"),
+                (_, StorageNode::File(_)) => format!("{upper} uses the file {lower}"),
+                _ => format!("{upper} is built on {lower}"),
             };
             queue.push_back(steps.len());
             steps.push(WalkStep {

@@ -80,7 +80,7 @@ fn ask_nvme(file: &File) -> io::Result<HealthAnswer> {
 
 fn ask_volume(file: &File) -> io::Result<HealthAnswer> {
     let limits = volume::limits(&log(file, volume::LOG, 1, volume::LOG_BYTES)?);
-    let trouble = limits.is_none().then(|| "its statistics page is not the one that is known".to_owned());
+    let trouble = limits.is_none().then(|| "the format of its statistics page is unknown".to_owned());
     Ok(HealthAnswer { volume: limits, trouble, ..HealthAnswer::default() })
 }
 
@@ -104,7 +104,7 @@ fn ata_read(file: &File, command: u8, feature: u8, address: [u8; 3]) -> io::Resu
     // 48-bit addresses have a bit of their own
     let protocol = DATA_IN | u8::from(command == READ_LOG_EXT);
     let words = [PASS_THROUGH, protocol, IN_SECTORS, 0, feature, 0, 1, 0, low, 0, middle, 0, high, 0, command, 0];
-    good(scsi(file, &words, &mut bytes)?)?;
+    good(heard(file, &words, &mut bytes)?)?;
     Ok(bytes)
 }
 
@@ -118,10 +118,30 @@ fn good(outcome: ScsiOutcome) -> io::Result<()> {
     }
 }
 
+/// Times that a command is sent while the drive has news to tell.
+const TIMES: usize = 4;
+const UNIT_ATTENTION: u8 = 6;
+
+/// Sends a command. A drive that was reset, or whose settings somebody changed, refuses each initiator's next command
+/// once for each such event (SAM-5, unit attention); the same command is then good.
+fn heard(file: &File, words: &[u8], bytes: &mut [u8]) -> io::Result<ScsiOutcome> {
+    let has_news = |outcome: &ScsiOutcome| {
+        outcome.status != 0 && pages::sense(&outcome.sense).is_some_and(|(key, ..)| key == UNIT_ATTENTION)
+    };
+    let mut outcome = scsi(file, words, bytes)?;
+    for _ in 1..TIMES {
+        if !has_news(&outcome) {
+            break;
+        }
+        outcome = scsi(file, words, bytes)?;
+    }
+    Ok(outcome)
+}
+
 /// What CHECK POWER MODE left in the count register.
 fn power_mode(file: &File) -> io::Result<u8> {
     let words = [PASS_THROUGH, NO_DATA, SHOW_REGISTERS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CHECK_POWER_MODE, 0];
-    let outcome = scsi(file, &words, &mut [])?;
+    let outcome = heard(file, &words, &mut [])?;
     let sense = &outcome.sense;
     let at = |place: usize| sense.get(place).copied();
     // ATA Status Return descriptor, or its short form in fixed sense data
@@ -130,7 +150,7 @@ fn power_mode(file: &File) -> io::Result<u8> {
         (Some(0x70), _) => at(6),
         _ => None,
     };
-    count.ok_or_else(|| io::Error::other("it does not tell whether it sleeps, so it is not asked"))
+    count.ok_or_else(|| io::Error::other("it does not report whether it sleeps, so its health is not read"))
 }
 
 fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
@@ -139,7 +159,7 @@ fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
     }
     let abilities = ata::identify(&ata_read(file, IDENTIFY_DEVICE, 0, [0; 3])?).unwrap_or_default();
     if !abilities.smart {
-        return Err(io::Error::other("SMART is switched off or not there (smartctl -s on)"));
+        return Err(io::Error::other("SMART is disabled or missing (enable it with smartctl -s on)"));
     }
     let mut health = DriveHealth::default();
     // the drive wants 4Fh and C2h in the address
@@ -167,13 +187,13 @@ const PAGE_BYTES: u16 = 4096;
 fn log_sense(file: &File, page: u8) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::from(PAGE_BYTES)];
     let [high, low] = PAGE_BYTES.to_be_bytes();
-    good(scsi(file, &[LOG_SENSE, 0, CUMULATIVE | page, 0, 0, 0, 0, high, low, 0], &mut bytes)?)?;
+    good(heard(file, &[LOG_SENSE, 0, CUMULATIVE | page, 0, 0, 0, 0, high, low, 0], &mut bytes)?)?;
     Ok(bytes)
 }
 
 fn ask_scsi(file: &File) -> io::Result<HealthAnswer> {
     let mut state = vec![0; 64];
-    good(scsi(file, &[REQUEST_SENSE, 0, 0, 0, 64, 0], &mut state)?)?;
+    good(heard(file, &[REQUEST_SENSE, 0, 0, 0, 64, 0], &mut state)?)?;
     if pages::is_asleep(&state) {
         return Ok(HealthAnswer { is_asleep: true, ..HealthAnswer::default() });
     }
@@ -188,7 +208,7 @@ fn ask_scsi(file: &File) -> io::Result<HealthAnswer> {
         }
     }
     if health == DriveHealth::default() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "it keeps no record of its health"));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it records no health data"));
     }
     Ok(HealthAnswer::of(health))
 }

@@ -61,14 +61,14 @@ pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     // usb1, usb2: the root hub on the way to the device
     let usb = |part: &String| part.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     if parts.iter().any(usb) {
-        return Some(DriveAccess::OutOfReach("a USB bridge stands before it; try `smartctl -d sat` by hand"));
+        return Some(DriveAccess::OutOfReach("it is behind a USB bridge; try `smartctl -d sat` yourself"));
     }
     let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
     let host = parts.iter().find(is_host)?;
     let driver = text(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
     if RAID_DRIVERS.contains(&driver.as_str()) {
         return Some(DriveAccess::OutOfReach(
-            "a RAID controller stands before it; its vendor's program reaches the drives",
+            "it is behind a RAID controller; use its vendor's program to reach the drives",
         ));
     }
     match text(&folder.join("device/vendor")).as_deref() {

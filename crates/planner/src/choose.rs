@@ -75,13 +75,13 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     limits.check()?;
     let parts = parts(demand, limits)?;
     if parts.is_empty() {
-        return Err(PlanError::Contradiction("the limits leave no drive and no volume; drop one of them".into()));
+        return Err(PlanError::Contradiction("the limits exclude every drive and volume; drop one of them".into()));
     }
     let offers = controllers(limits)?;
     let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
     let mut outcome = search(demand, limits, &parts, &offers);
     if outcome.searched == 0 {
-        return Err(PlanError::Contradiction("the limits leave no design; drop one of them".into()));
+        return Err(PlanError::Contradiction("the limits exclude every design; drop one of them".into()));
     }
     outcome.feasible.sort_by(by_cost);
     let (list, rejected) = short_list(&context, &outcome);
@@ -224,7 +224,7 @@ fn missed(demand: &Demand, found: &SimulatedResponse) -> Option<(String, String)
     };
     (value > target.target_s).then(|| {
         let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
-        let because = format!("simulated, its {} response is {value} where {asked} is asked for", target.of.name());
+        let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
         (because, "response".into())
     })
 }
@@ -321,12 +321,12 @@ fn break_even(context: &PlanContext<'_>, list: &[SimulatedDesign]) -> Vec<BreakE
         let now = part.price.as_ref().map(|price| price.amount);
         let per_tb = |price: f64| digits(price / (part.bytes / 1e12));
         let today = now.map_or_else(
-            || "its price is not known".to_owned(),
-            |now| format!("it is {} {currency} ({} a TB)", digits(now), per_tb(now)),
+            || "its price is unknown".to_owned(),
+            |now| format!("it is {} {currency} ({} per TB)", digits(now), per_tb(now)),
         );
         let title = context.title(judged);
         let sentence = format!(
-            "{title} would be first below {} {currency} a drive ({} a TB); {today}",
+            "{title} would rank first below {} {currency} per drive ({} per TB); {today}",
             digits(below),
             per_tb(below)
         );
@@ -342,31 +342,31 @@ fn reasons(answer: &mut PlanAnswer) {
     let feasible = answer.feasible;
     for design in &mut answer.designs {
         let sized = match design.sized_by.as_str() {
-            "level" => "the least that the level takes".to_owned(),
-            "offer" => "as large and fast as it needs to be".to_owned(),
-            "capacity" => "as many as the data need".to_owned(),
-            "queue" => "as many as the requests in flight need".to_owned(),
-            _ => "as many as the response needs".to_owned(),
+            "level" => "the minimum of the level".to_owned(),
+            "offer" => "as large and fast as needed".to_owned(),
+            "capacity" => "sized by capacity".to_owned(),
+            "queue" => "sized by the requests in flight".to_owned(),
+            _ => "sized by the response time".to_owned(),
         };
-        let carries = format!("it carries {}x the load", digits(design.headroom));
+        let carries = format!("it sustains {}x the load", digits(design.headroom));
         design.why = match (feasible, design.rank, design.cost, cost) {
-            (false, ..) => "nothing meets the demand; this misses it by least".into(),
+            (false, ..) => "no design meets the demand; this one comes closest".into(),
             (_, 1, Some(own), _) => {
                 format!(
-                    "the cheapest that meets the demand: {} {currency} over the mission; {sized}; {carries}",
+                    "the cheapest that meets the demand: {} {currency} over its years of use; {sized}; {carries}",
                     digits(own)
                 )
             }
             (_, _, Some(own), Some(best)) => format!(
                 "{}, {} instead of {}; {sized}; {carries}",
                 match (own / best - 1.0) * 100.0 {
-                    more if more < 0.5 => "as dear as rank 1".to_owned(),
-                    more => format!("{} % dearer than rank 1", digits(more)),
+                    more if more < 0.5 => "the same price as rank 1".to_owned(),
+                    more => format!("{} % more expensive than rank 1", digits(more)),
                 },
                 display(design.response_s.mean, "s"),
                 display(response, "s")
             ),
-            _ => format!("its price is not known, so that it stands after those with one; {sized}; {carries}"),
+            _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };
     }
 }
@@ -376,17 +376,16 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
     let (demand, limits) = (context.demand, context.limits);
     let mut notes = Vec::new();
     if demand.capacity_bytes.is_none() {
-        notes.push("no capacity was asked for: designs are sized by load alone (--capacity)".into());
+        notes.push("no capacity was given: designs are sized only by load (--capacity)".into());
     }
     if demand.response.is_none() {
-        notes.push("no response was asked for: designs only have to keep up (--response)".into());
+        notes.push("no response time was given: designs only have to keep up (--response)".into());
     }
     if demand.sequential_share.is_none_or(|share| share > 0.0) {
-        notes.push("the analysis takes every request as random; sequential ones are faster on disks".into());
+        notes.push("the analysis treats every request as random; sequential ones are faster on rotating disks".into());
     }
     if demand.burstiness.is_some_and(|burst| burst > BURSTY) {
-        notes
-            .push("arrivals are bursty; analysis and simulation take a Poisson stream: responses are too short".into());
+        notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
     }
     for design in &answer.designs {
         if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &limits.today)) {
@@ -398,7 +397,7 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
         }
         if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 && design.rank > 0 {
             notes.push(format!(
-                "rank {}: {} I/Os a second on each member as they cost here, {} by the factors of NT Magazine 1998",
+                "rank {}: {} I/Os per second on each member by this model, {} by the factors of NT Magazine 1998",
                 design.rank,
                 digits(design.member_load_per_s),
                 digits(design.member_load_published_per_s)
@@ -411,14 +410,14 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
             notes.push(format!("the price of {} is second-hand: {why}", offer.id));
         }
         if let Some(burst) = offer.burst {
-            notes.push(format!("{}: bursts to {} IOPS are left out, they end", offer.id, digits(burst.iops)));
+            notes.push(format!("{}: bursts to {} IOPS do not count, because they end", offer.id, digits(burst.iops)));
         }
     }
     if let Ok(Some(caps)) = limits.instance_caps()
         && let Some(most) = caps.most
     {
         notes.push(format!(
-            "{} has {} IOPS and {} for ever (these count), {} and {} for 30 minutes a day",
+            "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",
             caps.id,
             digits(caps.baseline.iops),
             display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
@@ -428,6 +427,6 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
     }
     let mut seen = BTreeSet::new();
     notes.retain(|note| seen.insert(note.clone()));
-    notes.extend(outcome.unsolved.iter().map(|what| format!("not judged: {what}")));
+    notes.extend(outcome.unsolved.iter().map(|what| format!("not checked: {what}")));
     notes
 }

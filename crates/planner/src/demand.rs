@@ -91,7 +91,7 @@ pub struct EstimatedField {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DemandError {
     /// Neither reads nor writes.
-    #[error("nothing is asked: give reads or writes per second above 0")]
+    #[error("no demand: give reads or writes per second above 0")]
     Nothing,
     /// A number that cannot be.
     #[error("{field}: {value}; expected {expected}")]
@@ -235,7 +235,7 @@ mod tests {
         let good = Demand::typed(126.0, 73.0, 8192.0);
         assert_eq!(good.check(), Ok(()));
         let wrong = [
-            (Demand { reads_per_s: 0.0, writes_per_s: 0.0, ..good.clone() }, "nothing is asked"),
+            (Demand { reads_per_s: 0.0, writes_per_s: 0.0, ..good.clone() }, "no demand"),
             (Demand { reads_per_s: -1.0, ..good.clone() }, "reads_per_s: -1"),
             (Demand { writes_per_s: f64::NAN, ..good.clone() }, "writes_per_s: NaN"),
             (Demand { read_size_bytes: 0.0, ..good.clone() }, "read_size_bytes: 0"),

@@ -37,7 +37,7 @@ pub enum PlanError {
     #[error(transparent)]
     Demand(#[from] DemandError),
     /// A name that there is not.
-    #[error("there is no {what} `{name}`{}", hint(near.as_deref()))]
+    #[error("unknown {what} `{name}`{}", hint(near.as_deref()))]
     Unknown {
         /// A drive, an instance.
         what: &'static str,

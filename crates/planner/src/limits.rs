@@ -14,7 +14,7 @@ pub struct PlanLimits {
     pub budget: Option<f64>,
     /// Currency of all prices; none is converted.
     pub currency: String,
-    /// Most drives, spares included.
+    /// Maximum number of drives, including spares.
     pub max_drives: u16,
     /// Most volumes of a design.
     pub max_volumes: u16,
@@ -28,7 +28,7 @@ pub struct PlanLimits {
     pub own_drives: Vec<CatalogueEntry>,
     /// Controllers to try, by id; empty for ports of the machine that limit nothing.
     pub controllers: Vec<String>,
-    /// Most controllers of a design.
+    /// Maximum number of controllers in a design.
     pub max_controllers: u16,
     /// Size of the controllers' caches, where it is not their own.
     pub cache_bytes: Option<f64>,
@@ -137,16 +137,13 @@ impl PlanLimits {
         let currencies = self.prices.currencies();
         if !currencies.contains(&self.currency.as_str()) {
             let have = currencies.join(", ");
-            return no(format!("no price is in {}; prices are in {have} and are not converted", self.currency));
+            return no(format!("there are no prices in {}; prices are in {have} and are not converted", self.currency));
         }
         if self.instance.is_some() && self.only.iter().any(|f| matches!(f, PartFilter::Hdd | PartFilter::Ssd)) {
-            return no("--instance is for volumes of a cloud, --only asks for drives".into());
+            return no("--instance is for cloud volumes, but --only selects drives".into());
         }
         if let Some(spares) = self.spares.iter().min().filter(|spares| **spares >= self.max_drives) {
-            return no(format!(
-                "--spares {spares} leaves none of the {} drives that --max-drives allows",
-                self.max_drives
-            ));
+            return no(format!("--spares {spares} uses up all {} drives that --max-drives allows", self.max_drives));
         }
         self.check_named()?;
         for filter in &self.only {
@@ -159,13 +156,16 @@ impl PlanLimits {
                 return Err(PlanError::Unknown { what: "cloud", name: provider.clone(), near });
             }
             if let Some(caps) = self.instance_caps()?.filter(|caps| caps.provider != *provider) {
-                return no(format!("instance {} is of {}, --only asks for {provider}", caps.id, caps.provider));
+                return no(format!("instance {} is of {}, but --only selects {provider}", caps.id, caps.provider));
             }
         }
         self.check_hardware()?;
         let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
         if least > self.max_drives {
-            return no(format!("no level of --levels works with {} drives; the least is {least}", self.max_drives));
+            return no(format!(
+                "no level of --levels works with {} drives; at least {least} are needed",
+                self.max_drives
+            ));
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl PlanLimits {
             };
             if !self.allows(class, offer) {
                 let what = if self.instance.is_some() { "--instance" } else { "--only" };
-                return Err(PlanError::Contradiction(format!("{option} names {name}, which {what} leaves out")));
+                return Err(PlanError::Contradiction(format!("{option} names {name}, which {what} excludes")));
             }
         }
         Ok(())
@@ -196,17 +196,17 @@ impl PlanLimits {
         let only_cloud = !self.only.is_empty() && self.only.iter().all(cloud);
         if let Some((option, _)) = hardware.iter().find(|(_, given)| *given && (self.instance.is_some() || only_cloud))
         {
-            return no(format!("{option} is for drives, --instance and --only cloud ask for volumes"));
+            return no(format!("{option} is for drives, but --instance and --only cloud select volumes"));
         }
         if self.cache_bytes.is_some() && self.controllers.is_empty() {
-            return no("--cache is that of a controller: name one with --controllers".into());
+            return no("--cache applies to controllers: name one with --controllers".into());
         }
         let Some(existing) = &self.existing else { return Ok(()) };
         if !self.drives.is_empty() && !self.names(&existing.drive) {
-            return no(format!("--keep-existing keeps {}, --drives asks for others", existing.drive));
+            return no(format!("--keep-existing keeps {}, but --drives selects others", existing.drive));
         }
         if existing.count > self.max_drives {
-            return no(format!("{} drives are there, --max-drives is {}", existing.count, self.max_drives));
+            return no(format!("there are already {} drives, but --max-drives is {}", existing.count, self.max_drives));
         }
         Ok(())
     }

@@ -196,7 +196,7 @@ impl DesignFamily<'_> {
         let start = room.max(queue);
         if start > most {
             let factor = f64::from(start) / f64::from(most);
-            let because = format!("{start} drives are needed for the requests in flight, {most} are allowed");
+            let because = format!("{start} drives are needed for the requests in flight, but {most} are allowed");
             let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
             outcome.failing.push(self.judged(most, 0, None, "queue", Some(failure)));
             return;
@@ -273,7 +273,7 @@ impl DesignFamily<'_> {
             let held = self.demand.queue.unwrap_or(0.0) / f64::from(fails_at);
             let factor = held / self.limits.queue_each;
             let because = format!(
-                "it holds the data, but {held:.1} requests are in flight for each disk, where {} is the limit",
+                "its capacity suffices, but {held:.1} requests are in flight per disk, above the limit of {}",
                 self.limits.queue_each
             );
             let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
@@ -300,7 +300,7 @@ impl DesignFamily<'_> {
     fn no_room(&self, most: u16) -> DesignFailure {
         let (need, have) = (self.need_bytes(), self.design(most).usable_bytes());
         let because = format!(
-            "{most} of them hold {}, where {} are needed",
+            "{most} of them hold {}, but {} are needed",
             diskwright_base::units::display(have, "bytes"),
             diskwright_base::units::display(need, "bytes")
         );
@@ -407,12 +407,14 @@ impl DesignFamily<'_> {
             Some(cost) if cost <= budget => None,
             Some(cost) => Some(DesignFailure {
                 limit: "budget".into(),
-                because: format!("it costs {cost:.0} {currency} over the mission, the budget is {budget:.0}"),
+                because: format!(
+                    "it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"
+                ),
                 factor: cost / budget,
             }),
             None => Some(DesignFailure {
                 limit: "price".into(),
-                because: format!("its price in {currency} is not known, so that it cannot be held against the budget"),
+                because: format!("its price in {currency} is unknown, so it cannot be compared with the budget"),
                 factor: f64::INFINITY,
             }),
         }
@@ -426,12 +428,14 @@ impl DesignFamily<'_> {
             Some(loss) if loss <= most => None,
             Some(loss) => Some(DesignFailure {
                 limit: "loss".into(),
-                because: format!("the chance to lose data is {loss:.2e} over the mission, {most:.2e} is allowed"),
+                because: format!(
+                    "the chance of losing data is {loss:.2e} over its years of use, above the limit of {most:.2e}"
+                ),
                 factor: loss / most,
             }),
             None => Some(DesignFailure {
                 limit: "loss".into(),
-                because: "its failure rate is not known, so that the chance to lose data is not either".into(),
+                because: "its failure rate is unknown, and so is the chance of losing data".into(),
                 factor: f64::INFINITY,
             }),
         }
@@ -451,7 +455,7 @@ impl DesignFamily<'_> {
         let busy = calm.as_ref().map_or(f64::INFINITY, |calm| calm.busiest() / part).max(1.01);
         let limit = calm.as_ref().and_then(|calm| calm.utilization.first()).map_or("members", |first| &first.0);
         let each = match self.part.volume {
-            None => format!(" ({:.0} I/Os a second on each)", design.member_load(self.demand)),
+            None => format!("  ({:.0} I/Os per second on each)", design.member_load(self.demand)),
             Some(_) => String::new(),
         };
         let because = format!("{limit} cannot keep up: the demand is {:.0} % of what it sustains{each}", busy * 100.0);
@@ -472,7 +476,7 @@ impl DesignFamily<'_> {
         let value = statistic(&design, self.demand, response, target.of);
         let show = |seconds| diskwright_base::units::display(seconds, "s");
         let because = format!(
-            "the {} response is {} where {} is asked for; {} is {:.0} % busy",
+            "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
             target.of.name(),
             show(value),
             show(target.target_s),

@@ -56,7 +56,7 @@ pub fn simulate(
         seconds = seconds.min(REBUILD_S);
     }
     if seconds * demand.requests_per_s() < LEAST_REQUESTS {
-        return Err("too few requests while it could be watched".into());
+        return Err("too few requests in the observed time".into());
     }
     let ns = (seconds * 1e9) as u64;
     system.watch = WatchSpec { seed: 19, warm_up: ns / 10, duration: ns, interval: (ns / 20).max(1) };

@@ -71,7 +71,7 @@ fn load_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand)
         ),
         step(
             "queue_per_spindle",
-            "requests a second x mean response / members (Little's law)",
+            "requests per second x mean response / members (Little's law)",
             format!("{} x {} / {count}", number(demand.requests_per_s()), number(told.response_s.mean)),
             told.queue_per_spindle,
         ),
@@ -97,10 +97,10 @@ fn way_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) 
     let bus = path.offer.bus.as_ref().map_or(f64::NAN, |bus| bus.mb_s * 1e6);
     let bus_name = path.offer.bus.as_ref().map_or("", |bus| bus.name.as_str());
     let formulas = [
-        "member I/Os a second x their bytes x share of the fullest channel / its rate, or the drives' interface where \
-         that is slower; without overheads",
-        "member I/Os a second x their bytes x share of the fullest controller / rate of its link",
-        "member I/Os a second x their bytes / rate of the bus",
+        "member I/Os per second x their bytes x share of the fullest channel / its rate, or that of the drives' \
+         interface if slower; without overheads",
+        "member I/Os per second x their bytes x share of the fullest controller / rate of its link",
+        "member I/Os per second x their bytes / rate of the bus",
     ];
     [
         row("channels", formulas[0], channel.0, channel.1, of("channels")),
@@ -127,7 +127,7 @@ fn room_steps(
     let members = usable_members(design.level, design.count);
     let room = step(
         "usable_bytes",
-        "members' worth of data x bytes of one",
+        "data members x capacity of one",
         format!("{} x {}", number(members), number(design.part.bytes)),
         told.usable_bytes,
     );
@@ -135,19 +135,24 @@ fn room_steps(
     if let (Some(seconds), Some(rate)) = (told.rebuild_s, design.part.stream_bytes_per_s) {
         let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
         let numbers = format!("{} / {}", number(design.part.bytes), number(rate));
-        all.push(step("rebuild_s", "bytes of a member / the rate of a rebuild", numbers, seconds));
+        all.push(step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
     }
     if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, told.full_after_days) {
         let numbers = format!("({} - {}) / {}", number(told.usable_bytes), number(used), number(growth.bytes_per_day));
-        all.push(step("full_after_days", "(usable - in use today) / growth a day", numbers, days));
+        all.push(step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
     }
     if let (Some(horizon), Some(used)) = (&told.horizon, demand.capacity_bytes) {
         let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day);
         let (used, days) = (number(used), number(limits.horizon_days));
         let needed = format!("{used} + {} x {days}", number(growth));
-        all.push(step("horizon.capacity_bytes", "in use today + growth a day x days", needed, horizon.capacity_bytes));
+        all.push(step(
+            "horizon.capacity_bytes",
+            "in use today + growth per day x days",
+            needed,
+            horizon.capacity_bytes,
+        ));
         let numbers = format!("{} / ({} / {used})", number(told.headroom), number(horizon.capacity_bytes));
-        let formula = "headroom today / (room needed then / today): the load grows as the data do, an assumption";
+        let formula = "headroom today / (space needed then / today), assuming that the load grows with the data";
         all.push(step("horizon.headroom", formula, numbers, horizon.headroom));
     }
     all
@@ -161,10 +166,10 @@ fn money_steps(told: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep>
             format!("{} x {}", item.count, number(each))
         };
         let numbers = if told.bought.is_empty() { "0".into() } else { list(told.bought.iter().map(item)) };
-        all.push(step("price", "pieces that are bought x price of one, each sort", numbers, price));
+        all.push(step("price", "pieces bought x price of one, for each kind", numbers, price));
         if let (Some(cost), PricePeriod::Month) = (told.cost, told.price_period) {
             let numbers = format!("{} x 12 x {}", number(price), number(limits.years));
-            all.push(step("cost", "price a month x 12 x years", numbers, cost));
+            all.push(step("cost", "price per month x 12 x years", numbers, cost));
         }
     }
     if let Some(watts) = told.watts {
@@ -175,7 +180,7 @@ fn money_steps(told: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep>
         if let Some((count, each)) = boards {
             numbers += &format!(" + {count} x {}", number(each));
         }
-        all.push(step("watts", "pieces x watts of one at work", numbers, watts));
+        all.push(step("watts", "pieces x active power of one", numbers, watts));
     }
     all
 }

@@ -70,7 +70,7 @@ fn cheaper_designs_that_fail_are_told_and_prices_turn_the_order() {
     assert!(cheaper.limit == "response" || cheaper.limit == "members", "{cheaper:?}");
     // flash would be first below this price of a drive: then it costs what the first costs
     let turn = found.break_even.iter().find(|turn| turn.now.is_some()).expect("flash has a price");
-    assert!(turn.below < turn.now.expect("a price") && turn.sentence.contains("would be first below"));
+    assert!(turn.below < turn.now.expect("a price") && turn.sentence.contains("would rank first below"));
     let design = found.designs.iter().find(|d| d.part == turn.part).expect("on the list");
     let total = turn.below * f64::from(design.count + design.spares);
     assert!((total / first.cost.expect("a price") - 1.0).abs() < 1e-9);

@@ -3,14 +3,14 @@
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
 use diskwright_results::result::{
-    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline,
+    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
 };
 
 use crate::live::LiveInterval;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::RunOutcome;
 use crate::steady;
-use crate::tally::DirectionTally;
+use crate::tally::{DirectionTally, WorkerTally};
 
 /// Puts a run's counts in order.
 pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
@@ -68,10 +68,19 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         distribution: distribution(&both),
         course: timeline(&outcome.course),
         pattern: Some(pattern.clone()),
-        ..RunResult::default()
+        ..histograms(tally)
     };
     name_pace(&mut run, &pattern.pace, silence * rate);
     run
+}
+
+/// A result that has the steps of latency alone.
+fn histograms(tally: &WorkerTally) -> RunResult {
+    RunResult {
+        read_histogram: steps_of(&tally.reads.latency),
+        write_histogram: steps_of(&tally.writes.latency),
+        ..RunResult::default()
+    }
 }
 
 /// The pace in short. Where requests wait for answers, `hidden` were not made.

@@ -153,7 +153,7 @@ fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
         let names = bars.names.len();
         if let Some((part, values)) = bars.groups.iter().find(|(_, values)| values.len() != names) {
             let told =
-                format!("bars of {part:?}: {} values for {names} names; null is for what is not known", values.len());
+                format!("bars of {part:?}: {} values for {names} names; use null for an unknown value", values.len());
             return Err(wrong(told));
         }
     }

@@ -129,7 +129,7 @@ fn interval(row: &ComparisonRow) -> String {
         (Some(_), Some(_)) => String::new(),
         (Some(low), None) => format!("{} or more", signed(low, &row.unit)),
         (None, Some(high)) => format!("{} or less", signed(high, &row.unit)),
-        (None, None) => "not known".into(),
+        (None, None) => "unknown".into(),
     }
 }
 
@@ -165,7 +165,7 @@ fn windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
 /// How much may be noise, and what is not in the table.
 fn remarks(comparison: &WindowComparison) -> Vec<String> {
     let mut remarks = vec![format!(
-        "{} judged; noise by itself would show any change in fewer than 1 of 20 comparisons. The ranges of \
+        "{} judged; noise alone would show any change in fewer than 1 of 20 comparisons. The ranges of \
          differences allow for that; ranges of means are 95 % confidence intervals. Noise is measured within the \
          windows and does not include changes from day to day.",
         plural(comparison.questions, "difference was", "differences were")

@@ -178,7 +178,7 @@ pub fn over_time(kind: CounterKind) -> &'static str {
 fn over_instances(over: OverInstances) -> &'static str {
     match over {
         OverInstances::Sum => "added up",
-        OverInstances::Mean => "their mean (a sum would not be a share of the set)",
+        OverInstances::Mean => "their mean (a sum would not be a share of the whole)",
         OverInstances::Weighted => "weighted by each one's operations",
         OverInstances::Max => "the largest counts",
         OverInstances::None => "meaningless, or there is only one",

@@ -64,9 +64,8 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
         ],
         from: "2026-11-21T22:21:31Z".into(),
         to: "2026-11-21T22:25:11Z".into(),
-        explain: "Two requests outstanding keep a turning disk at work: it serves one while the next is known. \
-                  What waits beyond them only waits. The longer queue is the mark of a disk that is asked for \
-                  more than it can do."
+        explain: "Two requests in flight keep a rotating disk busy: it serves one while the next is known. \
+                  Further requests only wait. A longer queue means that the disk cannot keep up."
             .into(),
         source: "NT Resource Kit, Recognizing Disk Bottlenecks".into(),
         evidence: vec![
@@ -257,8 +256,8 @@ pub(crate) fn verdict() -> Verdict {
         bottleneck: Bottleneck::Disk,
         instance: "sda".into(),
         confidence: 0.92,
-        sentence: "The disk sda holds this machine back: it is asked for more than it can serve, so that each \
-                   request waits 48 ms where the disk alone needs 9 ms."
+        sentence: "The disk sda is the bottleneck: it cannot keep up with its requests, so each of them waits \
+                   48 ms where the disk alone needs 9 ms."
             .into(),
         findings: findings(),
         episodes: vec![episode()],
@@ -268,8 +267,10 @@ pub(crate) fn verdict() -> Verdict {
             title: "requests are small".into(),
             bottleneck: Bottleneck::Application,
             instance: "sda".into(),
-            because: "small requests are no cause while the disk has no room to spare (disk.queue-per-spindle holds)"
-                .into(),
+            because:
+                "small requests are not the cause while the disk has no capacity to spare (disk.queue-per-spindle \
+                 holds)"
+                    .into(),
         }],
         ruled_out: ruled_out(),
         missing: MissingCounters::of(&unjudged(), LogOrigin::Perfmon),

@@ -38,9 +38,9 @@ pub struct HeatChart {
 
 /// The map in words, for those who cannot see it.
 fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
-    let time = |s: Option<f64>| s.map_or_else(|| "not known (too few)".into(), |s| units::display(s, "s"));
+    let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::display(s, "s"));
     format!(
-        "{}. {} requests. Half took up to {}, 99 % up to {}, the longest {}.",
+        "{}. {} requests. Median {}, 99 % at most {}, longest {}.",
         zone.range(chart.from_ns, chart.to_ns),
         chart.requests,
         time(chart.median_s),
@@ -128,9 +128,7 @@ mod tests {
         let tops: Vec<&str> = svg.split(" y=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
         assert_eq!(tops[..3], ["24", "24", "0"]);
         assert!(svg.contains("sd&lt;a&gt;: read") && !svg.contains("sd<a>"));
-        assert!(
-            svg.contains("103 requests. Half took up to 1 ms, 99 % up to not known (too few), the longest 500 ms.")
-        );
+        assert!(svg.contains("103 requests. Median 1 ms, 99 % at most unknown (too few), longest 500 ms."));
     }
 
     #[test]

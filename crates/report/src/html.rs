@@ -97,7 +97,7 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
         report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
     let parts: [(&str, &str, String); 14] = [
         ("evidence", "Evidence", evidence),
-        ("phases", "Time line", sections::phases(report, verdict)),
+        ("phases", "Timeline", sections::phases(report, verdict)),
         ("episodes", "At times", sections::episodes(report, verdict)),
         ("trends", "Where it is heading", trends::section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),

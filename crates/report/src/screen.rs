@@ -162,7 +162,7 @@ impl<'a> Screen<'a> {
         if verdict.phases.len() < 2 || detail.phases == 0 {
             return;
         }
-        self.heading("Time line");
+        self.heading("Timeline");
         let most = detail.phases;
         // where something was blamed before where nothing was, then the longest; told in the order of time
         let mut order: Vec<usize> = (0..verdict.phases.len()).collect();
@@ -478,12 +478,12 @@ mod tests {
         ];
         let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
         let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("Time line"), "{words}");
+        assert!(words.contains("Timeline"), "{words}");
         let told = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
                     (confidence 87 %)";
         assert!(words.contains(told), "{words}");
         verdict.phases.truncate(1);
-        assert!(!draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Time line"));
+        assert!(!draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Timeline"));
     }
 
     #[test]

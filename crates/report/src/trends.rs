@@ -28,7 +28,7 @@ pub(crate) fn name(trend: &Trend) -> String {
     format!("{}{}", crate::words::place(&trend.instance), trend.quantity)
 }
 
-/// A slope with its interval: `falls by 1.5 % a day (1.2 % to 1.8 %)`.
+/// A slope with its interval: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
 fn heading(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
     let show = |v: f64| units::display(sign * v, &trend.unit);
@@ -38,7 +38,7 @@ fn heading(trend: &Trend) -> String {
         (Some(near), Some(far)) => format!(" ({} to {})", show(near), show(far)),
         _ => String::new(),
     };
-    format!("{verb} by {} a day{range}", show(trend.slope_per_day))
+    format!("{verb} by {} per day{range}", show(trend.slope_per_day))
 }
 
 /// A moment, as exact as `wide_s` seconds of doubt allow: to the day or the minute.
@@ -158,7 +158,7 @@ fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
 /// How much may be noise.
 pub(crate) fn caution(verdict: &Verdict) -> String {
     let questions = verdict.trend_questions;
-    format!("Noise by itself would show any of these in fewer than 1 of 20 logs ({questions} questions asked).")
+    format!("Noise alone would show any of these in fewer than 1 of 20 logs ({questions} tests made).")
 }
 
 /// The page's section: charts of what changed, and a table of everything.
@@ -193,7 +193,7 @@ pub(crate) fn section(report: &HtmlReport, verdict: &Verdict) -> String {
 fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
     let interval = match (trend.slope_low, trend.slope_high) {
         (Some(low), Some(high)) => format!("{} to {}", value(low, &trend.unit), value(high, &trend.unit)),
-        _ => "not known".to_owned(),
+        _ => "unknown".to_owned(),
     };
     let slope = format!("{} <span class=\"dim\">({interval})</span>", value(trend.slope_per_day, &trend.unit));
     let changed = if trend.shape == TrendShape::Line { String::new() } else { told(trend, zone).unwrap_or_default() };
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "memory: available falls by 1.5 % a day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
+                "memory: available falls by 1.5 % per day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
                  (2026-11-23 to 2026-11-26)",
                 "sda: average queue length rose from 0.4 requests to 6.2 requests at 2026-11-21 22:21, together with \
                  sda: time per transfer (9 ms to 48.2 ms)",

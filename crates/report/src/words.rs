@@ -180,10 +180,13 @@ pub(crate) fn asked(asked: &AskedOperation) -> String {
     }
     match asked.sure.as_str() {
         "sure" => {}
-        "unknown" => words.push_str("; the kernel wrote for others, and who dirtied the pages is not known"),
+        "unknown" => words.push_str("; the kernel wrote for other programs; which ones is unknown"),
         sure => {
             let how = if sure == "likely" { "likely" } else { "a guess" };
-            words.push_str(&format!("; the kernel wrote for others, {how}: {} of the bytes", list(&asked.dirtied_by)));
+            words.push_str(&format!(
+                "; the kernel wrote for other programs, {how}: {} of the bytes",
+                list(&asked.dirtied_by)
+            ));
         }
     }
     words

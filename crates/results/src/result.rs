@@ -1,7 +1,8 @@
 //! What a run gave, as it stands in a result file (`diskwright.probe/1`).
 
-use diskwright_base::Histogram;
 use diskwright_base::arithmetic::elapsed_s;
+use diskwright_base::latency::edges;
+use diskwright_base::{Histogram, LatencyHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::pattern::Pattern;
@@ -53,6 +54,26 @@ impl Latency {
             max: histogram.most().map(|ns| ns as f64 * 1e-9),
         }
     }
+}
+
+/// A step of a distribution of latency: those of `trace` and of logs, so that they can be added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyStep {
+    /// From so many seconds on.
+    pub from_s: f64,
+    /// To below so many.
+    pub to_s: f64,
+    /// Requests.
+    pub count: u64,
+}
+
+/// The steps of a histogram of nanoseconds that have any.
+pub fn steps_of(histogram: &Histogram) -> Vec<LatencyStep> {
+    let step = |(step, count)| {
+        let (from, to) = edges(step);
+        LatencyStep { from_s: from as f64 / 1e9, to_s: to as f64 / 1e9, count }
+    };
+    LatencyHistogram::of(histogram).steps().map(step).collect()
 }
 
 /// One direction of a run.
@@ -188,6 +209,12 @@ pub struct RunResult {
     /// at most so many seconds. Steps with fewer than ten requests above are not there.
     #[serde(default)]
     pub distribution: Vec<(f64, f64)>,
+    /// Reads by steps of their latency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_histogram: Vec<LatencyStep>,
+    /// Writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_histogram: Vec<LatencyStep>,
     /// How it went over time, of runs of [`LEAST_COURSE`] stretches and more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<RunTimeline>,
@@ -286,6 +313,9 @@ mod tests {
         let mut histogram = Histogram::new();
         (1..=1000).for_each(|i| histogram.record(i * 1000));
         let latency = Latency::of(&histogram);
+        let steps = steps_of(&histogram);
+        assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 1000);
+        assert!(steps.windows(2).all(|pair| pair[0].to_s <= pair[1].from_s) && steps[0].from_s == 0.0);
         assert!(latency.p99.is_some() && latency.p999.is_none());
         assert_eq!(latency.max, Some(1e-3));
     }

@@ -45,12 +45,12 @@ impl WebAccess {
     pub fn refusal(&self, request: &HttpRequest) -> Option<HttpAnswer> {
         let host = request.header("host").unwrap_or_default();
         if !self.is_ours(host_name(host)) {
-            return refused("403 Forbidden", "not served under this name; --name NAME permits one\n");
+            return refused("403 Forbidden", "this server does not answer to that host name; --name NAME allows it\n");
         }
         // a browser says where a request comes from; other programs say nothing
         let site = request.header("sec-fetch-site").unwrap_or("none");
         if !matches!(site, "none" | "same-origin") && request.path != "/" {
-            return refused("403 Forbidden", "another site asks\n");
+            return refused("403 Forbidden", "requests from other sites are refused\n");
         }
         if let Some(refusal) = self.without_token(request) {
             return Some(refusal);
@@ -67,7 +67,7 @@ impl WebAccess {
         let origin = request.header("origin").unwrap_or_default();
         let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
         if authority.is_empty() || !authority.eq_ignore_ascii_case(host) {
-            return refused("403 Forbidden", "a change needs the header Origin of this server's own page\n");
+            return refused("403 Forbidden", "a change needs an Origin header from this server's own page\n");
         }
         let kind = request.header("content-type").unwrap_or_default();
         if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {

@@ -66,7 +66,7 @@ impl HttpService for WebService {
             return HttpReply::Now(refusal);
         }
         if !request.is_reading() && request.path != "/api/mark" {
-            return plain("404 Not Found", "nothing can be changed here");
+            return plain("404 Not Found", "this page is read-only");
         }
         match request.path.as_str() {
             "/" => return HttpReply::Now(self.page()),
@@ -155,7 +155,9 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     let stretch = ["at", "from", "to", "shown", "judged", "points", "counters", "from2", "to2"];
     let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
     // a log that grows has other answers
-    let key = format!("{id}{}?{words}@{}:{}", request.path, host.range().1, host.is_read());
+    let (first, last) = host.range();
+    let (found, is_done) = host.source.alerts((first, last));
+    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}", request.path, host.is_read(), found.len());
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
     }
@@ -187,7 +189,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
 fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
     let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < 9e12);
-    found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is no time in milliseconds since 1970"))
+    found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
 
 /// A stretch of the query, inside of what there is; all where it says none.
@@ -210,7 +212,7 @@ fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 
 /// Waits for nobody: what is not read yet is said to be so.
 fn ready(host: &HostState) -> Result<(), String> {
-    if host.range().1 == 0 { Err("it is still being read".into()) } else { Ok(()) }
+    if host.range().1 == 0 { Err("it is still loading".into()) } else { Ok(()) }
 }
 
 fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
@@ -243,7 +245,9 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         time("begin_ns").is_some_and(|begin| begin <= to) && time("end_ns").is_none_or(|end| end >= from)
     };
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
-    let (marks, alerts): (Option<Vec<_>>, Option<Vec<_>>) = (marks, alerts);
+    let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
+    let mut alerts = alerts.unwrap_or_default();
+    alerts.extend(host.source.alerts((from, to)).0.iter().map(|alert| json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,
@@ -251,7 +255,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         "ticks": !from_overview,
         "lines": lines,
         "marks": marks.unwrap_or_default(),
-        "alerts": alerts.unwrap_or_default(),
+        "alerts": alerts,
     }))
 }
 
@@ -302,16 +306,16 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     if request.is_reading() {
         return Err("POST a bookmark".into());
     }
-    let body: Value = serde_json::from_slice(&request.body).map_err(|error| format!("no JSON: {error}"))?;
+    let body: Value = serde_json::from_slice(&request.body).map_err(|error| format!("invalid JSON: {error}"))?;
     let text = body["text"].as_str().map(str::trim).unwrap_or_default();
     if text.is_empty() || text.chars().count() > LONGEST_MARK {
-        return Err(format!("a bookmark has a text of 1 to {LONGEST_MARK} characters"));
+        return Err(format!("a bookmark needs a text of 1 to {LONGEST_MARK} characters"));
     }
-    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark has a time_ms")?;
+    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark needs a time_ms")?;
     let time_ns = (time_ms * 1e6) as i64;
     let (first, last) = host.range();
     if !(first..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
-        return Err("a bookmark stands at a moment of the log".into());
+        return Err("the bookmark's time is outside of the log".into());
     }
     host.source.mark(time_ns, text)?;
     Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))

@@ -20,6 +20,8 @@ const RECENT: usize = 900;
 const SHOWN_NS: i64 = 5_000_000_000;
 /// What its verdict is about, at least.
 const JUDGED_NS: i64 = 60_000_000_000;
+/// It is made anew when such a part of that has passed.
+const JUDGED_STEPS: i64 = 12;
 /// How far back its devices' small charts go.
 const BESIDE_NS: i64 = 300_000_000_000;
 /// Points of them.
@@ -165,7 +167,9 @@ impl HostState {
             span: (cursor_ns - BESIDE_NS.max(self.source.interval_ns() * BESIDE as i64), cursor_ns),
             shown_ns: shown_ns.clamp(self.source.interval_ns(), MOST_SHOWN_NS.max(self.source.interval_ns())),
             judged_ns,
+            judged_step_ns: 0,
             quantity: 0,
+            all_devices: false,
             points: (BESIDE, BESIDE),
         }
     }
@@ -179,7 +183,9 @@ impl HostState {
             return Ok(None);
         }
         let ticks = self.source.interval_ns();
-        let window = self.window(last, SHOWN_NS.max(ticks), JUDGED_NS.max(ticks * 12));
+        let judged_ns = JUDGED_NS.max(ticks * 12);
+        let window = self.window(last, SHOWN_NS.max(ticks), judged_ns);
+        let window = ViewWindow { judged_step_ns: judged_ns / JUDGED_STEPS, ..window };
         let view = viewer.view(self.source.history()?.as_ref(), &window)?;
         *lock(&self.summary) = view.verdict.clone().map(Ok);
         let series = self.with_overview(|overview| overview.reducer.series().count()).unwrap_or(0);
@@ -228,6 +234,7 @@ impl HostState {
             "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
             "read": if self.is_read() { 1.0 } else { share.min(0.99) },
             "fault": *lock(&self.fault),
+            "alerts_ready": self.source.alerts((first, last)).1,
             "heat": self.has_heat.load(Ordering::Relaxed),
             "columns": panels.devices.columns.iter().map(shapes::titled).collect::<Vec<_>>(),
             "timeline": panels.timeline.iter().map(shapes::titled).collect::<Vec<_>>(),

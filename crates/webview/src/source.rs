@@ -1,6 +1,6 @@
 //! What is shown: a host's history, wherever it comes from.
 
-use diskwright_dashboard::History;
+use diskwright_dashboard::{Alert, History};
 use diskwright_diagnosis::Verdict;
 use diskwright_report::heat::HeatChart;
 use serde_json::Value;
@@ -42,6 +42,11 @@ pub trait HostSource: Send + Sync {
     /// A verdict on all of it, where somebody has found it already.
     fn verdict(&self) -> Option<Result<Verdict, String>> {
         None
+    }
+
+    /// Alerts of a stretch beside those that its history holds, and whether all of it was looked through for them.
+    fn alerts(&self, _stretch: Stretch) -> (Vec<Alert>, bool) {
+        (Vec::new(), true)
     }
 
     /// True where bookmarks can be set.

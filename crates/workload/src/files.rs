@@ -38,6 +38,15 @@ impl WorkFile {
         if let Ok(file) = rustix::fs::open(folder, nameless, private) {
             return Ok(WorkFile { file: file.into(), folder: folder.to_path_buf(), name: None });
         }
+        WorkFile::named(folder)
+    }
+
+    /// A new one that has a name, for users who need one.
+    ///
+    /// # Errors
+    /// When the folder takes no file.
+    pub fn named(folder: &Path) -> Result<WorkFile, WorkError> {
+        let private = Mode::RUSR | Mode::WUSR;
         let name = name_in(folder);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&name, flags, private).map_err(io(folder, "no file can be made"))?);
@@ -49,6 +58,12 @@ impl WorkFile {
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Its name, where it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&Path> {
+        self.name.as_deref()
     }
 
     /// For messages: its folder, which is what people know of it.
@@ -161,6 +176,13 @@ pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
     Ok(removed)
 }
 
+/// Whether a file is one of these, and killed work left it.
+#[must_use]
+pub fn is_left(path: &Path) -> bool {
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
+    is_ours && unused(path).is_some()
+}
+
 /// Whether nobody works with a file; whoever does holds its lock. The lock is held as long as the file is.
 fn unused(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -188,7 +210,7 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     }
     for (folder, needed) in by_device.into_values() {
         let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
-        let space = DiskSpace::of(&open).map_err(io(folder, "the room on its filesystem cannot be told"))?;
+        let space = DiskSpace::of(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
         if needed > space.free.saturating_sub(space.reserve) {
             let (free, reserve) = (space.free, space.reserve);
             return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });

@@ -28,7 +28,8 @@ pub enum WorkError {
     #[error("{0}")]
     Usage(String),
     /// There is no room.
-    #[error("{}: {needed} bytes are needed, {free} are free and {reserve} of them stay free; nothing was written",
+    #[error("{}: {needed} bytes are needed, but {free} are free, of which {reserve} must stay free; nothing was \
+             written",
         .folder.display())]
     NoRoom {
         /// A folder on the filesystem that is too small.

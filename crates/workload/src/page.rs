@@ -18,8 +18,8 @@ pub enum PageFault {
 impl std::fmt::Display for PageFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            PageFault::Torn => f.write_str("its bytes were not written together"),
-            PageFault::Number(number) => write!(f, "page {number} lies there"),
+            PageFault::Torn => f.write_str("its bytes come from different writes (a torn page)"),
+            PageFault::Number(number) => write!(f, "page {number} is there instead"),
         }
     }
 }

@@ -81,7 +81,8 @@ impl Database {
     pub fn create(options: &DatabaseOptions, data: &Path, log: &Path) -> Result<Database, WorkError> {
         let pages = options.bytes / PAGE as u64;
         if pages < STRIPES as u64 || !(0.0..=1.0).contains(&options.write_share) || options.reads < options.writes {
-            let why = "a database has at least 8 MiB, a share of changes from 0 to 1, and reads what it changes";
+            let why = "a database needs at least 8 MiB, a share of updates from 0 to 1, and must read the pages that \
+                       it changes";
             return Err(WorkError::Usage(why.into()));
         }
         let (data, log) = (WorkFile::create(data)?, WorkFile::create(log)?);

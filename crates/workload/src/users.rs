@@ -19,7 +19,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Who asks, and how often.
 #[derive(Clone, Debug)]
 pub struct UserOptions {
-    /// Users at the same time, each a thread.
+    /// Number of concurrent users, each a thread.
     pub users: usize,
     /// Mean time to think between an answer and the next operation (exponential).
     pub think: Duration,

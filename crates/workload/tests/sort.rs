@@ -114,11 +114,11 @@ fn a_file_that_is_there_is_sorted_and_stays() {
     assert_eq!(std::fs::read(&name).unwrap(), rows);
     let other = SortOptions { shape: RowShape { row: 90, key: 10 }, ..given.clone() };
     let error = check(&other).unwrap_err().to_string();
-    assert!(error.contains("no whole rows of 90 bytes"), "{error}");
+    assert!(error.contains("not a whole number of rows of 90 bytes"), "{error}");
     rows[99] = b'x';
     std::fs::write(&name, &rows).unwrap();
     let error = SortSource::make(&given, &Progress::default()).unwrap_err().to_string();
-    assert!(error.contains("row 1 of 100 bytes ends with no line end"), "{error}");
+    assert!(error.contains("row 1 of 100 bytes does not end with a line end"), "{error}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_source_that_changes_is_found() {
     let source = SortSource::make(&options, &Progress::default()).unwrap();
     std::os::unix::fs::FileExt::write_all_at(source.file(), b"Z", 12_345).unwrap();
     let error = sort(&options, &source, &Progress::default()).unwrap_err().to_string();
-    assert!(error.contains("not those of the source"), "{error}");
+    assert!(error.contains("differ from those of the source"), "{error}");
 }
 
 #[test]

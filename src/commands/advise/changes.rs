@@ -18,12 +18,12 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
     if items.is_empty() {
         let near = find::hint(id, advice.items.iter().map(|item| item.id.as_str()));
-        return Err(Failure::Usage(format!("nothing listed here has the id `{id}`{near}")));
+        return Err(Failure::Usage(format!("no listed item has the id `{id}`{near}")));
     }
     if let Some(item) = items.iter().find(|item| !item.harmless) {
         let because = format!("its risk is {}: {}", item.risk.name(), item.risk_text);
         return Err(Failure::Failed(format!(
-            "{} is not applied by this program; {because} Do it yourself: {}",
+            "this program does not apply {}; {because} Do it yourself: {}",
             item.id, item.apply
         )));
     }
@@ -36,9 +36,9 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
             let mut text = format!("Applied {}: {}\n", item.id, item.apply);
             text += &format!("  undo: diskwright advise --undo {}\n", item.id);
             if let Some(lasting) = &item.lasting {
-                text += &format!("  it ends with the next restart; to keep it: {lasting}\n");
+                text += &format!("    it lasts until the next restart; to keep it: {lasting}\n");
             }
-            text += &format!("  proof: {}\n", item.verify);
+            text += &format!("  verify: {}\n", item.verify);
             output::text(&text)?;
         }
     }
@@ -83,7 +83,7 @@ pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
 
 pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
     let Some(baseline) = HostBaseline::load(folder)? else {
-        return Err(Failure::Failed("nothing was saved to compare with: run `advise --save` while all is well".into()));
+        return Err(Failure::Failed("nothing is saved to compare with: run `advise --save` while all is well".into()));
     };
     let changes = baseline.changes(&HostTree::read(Path::new("/")));
     if as_json {

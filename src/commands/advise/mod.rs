@@ -19,21 +19,22 @@ use super::{Failure, ceilings, find, output};
 /// Arguments of `advise`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs of the host, for evidence; a log of `record` notes how its host is set, so it may be another one's
+    /// Logs of the host, as evidence; a log of `record` contains its host's settings, so it may
+    /// come from another host
     log: Vec<PathBuf>,
     #[command(flatten)]
     window: LogWindow,
-    /// Look at a folder that holds another host's /proc and /sys instead of this host
+    /// Check a folder with another host's /proc and /sys, instead of this host
     #[arg(long, value_name = "DIR", conflicts_with_all = ["apply", "undo", "save", "diff"])]
     root: Option<PathBuf>,
-    /// What the host is for: database, file-server, virtual-machine-host, web, desktop, unknown; by default what runs
-    /// tells
+    /// Role of the host: database, file-server, virtual-machine-host, web, desktop, unknown; by
+    /// default inferred from running programs
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Apply an item of low risk now, until the next restart; what was set before is recorded
+    /// Apply a low-risk item now, until the next restart; the previous setting is recorded
     #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "save", "diff"])]
     apply: Option<String>,
-    /// Take back what --apply did
+    /// Undo what --apply changed
     #[arg(long, value_name = "ID", conflicts_with_all = ["save", "diff"])]
     undo: Option<String>,
     /// Never list this item (queue.scheduler@sda) or check (queue.scheduler) again (repeatable)
@@ -42,16 +43,16 @@ pub struct Arguments {
     /// List it again (repeatable)
     #[arg(long, value_name = "ID")]
     unignore: Vec<String>,
-    /// Save how this host is set, for --diff
+    /// Save this host's settings, for --diff
     #[arg(long, conflicts_with = "diff")]
     save: bool,
     /// Show what changed on this host since --save: kernel, firmware, devices, mounts, settings
     #[arg(long)]
     diff: bool,
-    /// Exit with 1 if an item is at least this bad: info, notice, warning, critical
+    /// Exit with code 1 if an item is at least this severe: info, notice, warning, critical
     #[arg(long, value_name = "SEVERITY", value_parser = parse_severity)]
     fail_on: Option<AdviceSeverity>,
-    /// Show every item in full, and all that could not be told
+    /// Show every item in full, and everything that could not be checked
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
         if host.from != "this host" {
-            return Err(Failure::Usage(format!("--apply changes this host, and the facts are those of {}", host.from)));
+            return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.from)));
         }
         return changes::apply(id, &advice, &folder?, arguments.json);
     }
@@ -160,20 +161,28 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
             return Err(Failure::Failed(format!("{}: not a folder", root.display())));
         }
         let from = arguments.root.as_ref().map_or("this host".into(), |root| root.display().to_string());
-        let remarks = vec!["no log: what matters here is not known; give one, or record one with `record`".into()];
+        let remarks = vec![
+            "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
+        ];
         return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), from, remarks });
     }
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
     let (scene, from, remarks) = match (&arguments.root, recorded.tree) {
+        // what is changed is judged as it is now, by what the log shows of its load
+        (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
+            (HostScene::read(Path::new("/"), role), "this host".to_owned(), Vec::new())
+        }
         (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
         (None, Some(tree)) => (HostScene::of(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {
-            let remark = "the log has no facts about the host; it is of this host, which was looked at now".to_owned();
+            let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
+                          read"
+                .to_owned();
             (HostScene::read(Path::new("/"), role), "this host".to_owned(), vec![remark])
         }
         (None, None) => {
-            let remark = "the log has no facts about the host: only its devices are known".to_owned();
+            let remark = "the log has no facts about the host; only its devices are known".to_owned();
             (HostScene::of(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
         }
     };

@@ -52,7 +52,7 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         1 => "1 thing is worth changing".to_owned(),
         n => format!("{n} things are worth changing"),
     };
-    let text = format!("{count} on {}. Role: {role}. {} checks are well.", style.clean(&host.from), advice.well);
+    let text = format!("{count} on {}. Role: {role}. {} checks passed.", style.clean(&host.from), advice.well);
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     for remark in &host.remarks {
         out += &indented("note: ", remark, style);
@@ -99,7 +99,7 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
     say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => say("evidence: ", evidence),
-        None => say("evidence: ", "none in a log, so it ranks low"),
+        None => say("evidence: ", "none in a log, so this item ranks low"),
     }
     if let Some(gain) = &item.gain {
         say("gain: ", &format!("{} (model: {})", gain.text, gain.basis));
@@ -116,7 +116,7 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
         if let Some(lasting) = &item.lasting {
             say("to keep it: ", lasting);
         }
-        say("proof: ", &item.verify);
+        say("verify: ", &item.verify);
     }
     out
 }
@@ -125,7 +125,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
     let mut out = String::new();
     if !advice.unknown.is_empty() {
         if all {
-            out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be told"));
+            out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be checked"));
             for unknown in &advice.unknown {
                 let text = format!("{}: {}. {}", unknown.id, unknown.because, unknown.reach);
                 out += &indented("", &style.clean(&text), style);
@@ -135,10 +135,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
                 1 => "1 check".to_owned(),
                 n => format!("{n} checks"),
             };
-            out += &line(
-                &format!("\n{count} could not be told; --all lists them with what would reach them."),
-                style.width,
-            );
+            out += &line(&format!("\n{count} could not be carried out; --all shows why."), style.width);
         }
     }
     if !applied.is_empty() {
@@ -150,7 +147,10 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
     }
     let harmless = advice.items.iter().find(|item| item.harmless);
     if let Some(item) = harmless.filter(|_| !all) {
-        let text = format!("--all shows why, risks and proofs. --apply {} does the first of low risk.", item.id);
+        let text = format!(
+            "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk item.",
+            item.id
+        );
         out += &indented("", &style.clean(&text), style);
     }
     out

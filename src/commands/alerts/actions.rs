@@ -45,7 +45,7 @@ impl AlertActions {
             return;
         }
         if let Err(TrySendError::Full(_)) = self.events.try_send(event.clone()) {
-            output::warn(format_args!("the actions for alerts are too slow; left out: {}", line(event)));
+            output::warn(format_args!("the alert actions are too slow; skipped: {}", line(event)));
         }
     }
 
@@ -94,8 +94,8 @@ impl AlertActor {
         if self.left_out > 0 {
             let count = std::mem::take(&mut self.left_out);
             output::warn(format_args!(
-                "{count} begins and ends of alerts were left out: --on-alert and --alert-webhook act at most \
-                 {MOST_A_MINUTE} times a minute"
+                "{count} alert events were skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times \
+                 per minute"
             ));
         }
         self.done.push(now);

@@ -78,7 +78,7 @@ fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
             group.map(|group| kill_process_group(group, Signal::KILL)).transpose()?;
             child.wait()?;
             let seconds = patience.as_secs();
-            return Err(io::Error::other(format!("the command was ended: it took more than {seconds} s")));
+            return Err(io::Error::other(format!("the command was killed: it took more than {seconds} s")));
         }
         crate::commands::live::nap(NAP);
     }

@@ -32,10 +32,10 @@ pub struct AlertArguments {
     /// alert as JSON on standard input
     #[arg(long, value_name = "COMMAND")]
     on_alert: Option<String>,
-    /// Send each begin and end to an address: the alert as JSON, by POST
+    /// Send the alert as JSON to this address (HTTP POST) when it begins and when it ends
     #[arg(long, value_name = "URL")]
     alert_webhook: Option<String>,
-    /// Write each begin and end to the system's log (syslog or journal)
+    /// Write to the system log (syslog or journal) when an alert begins and when it ends
     #[arg(long)]
     alert_syslog: bool,
 }
@@ -82,6 +82,13 @@ impl AlertDesk {
         let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
         let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
         Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, frame: None })
+    }
+
+    /// A desk of which nobody hears.
+    #[cfg(test)]
+    pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
+        let engine = AlertEngine::new(pack, judging, Vec::new());
+        AlertDesk { engine, actions: None, acts_from_ns: i64::MIN, frame: None }
     }
 
     /// Of what was before a moment nobody is told: it is history.

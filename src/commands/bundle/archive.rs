@@ -58,7 +58,7 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
         let mut unpacking = Unpacking::begin(name, content, depth)?;
         let done = if tar { unpacking.tar(input) } else { unpacking.zip(input) };
         if let Err(error) = done {
-            content.refused.push(format!("{name}: the archive is cut or damaged: {error}"));
+            content.refused.push(format!("{name}: the archive is truncated or damaged: {error}"));
         }
         return Ok(());
     }
@@ -191,7 +191,7 @@ impl<'a> Unpacking<'a> {
             if self.content.bytes > limit {
                 let limit = display(limit as f64, "bytes");
                 return Err(io::Error::other(format!(
-                    "its logs unpack to more than {limit}; unpack it by hand, or set DISKWRIGHT_SPOOL_LIMIT"
+                    "its logs unpack to more than {limit}; unpack it yourself, or set DISKWRIGHT_SPOOL_LIMIT"
                 )));
             }
             if copied < room {

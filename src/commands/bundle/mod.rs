@@ -129,17 +129,17 @@ fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure
     }
     if logs.is_empty() {
         let files = match others {
-            0 => "it holds no file, and so no log".to_owned(),
-            1 => "its 1 file is no log".to_owned(),
+            0 => "it contains no files, and so no log".to_owned(),
+            1 => "its only file is not a log".to_owned(),
             _ => format!("none of its {others} files is a log"),
         };
-        let ours = if path.is_dir() { ", and it is no log of Diskwright" } else { "" };
+        let ours = if path.is_dir() { ", and it is not a Diskwright log" } else { "" };
         return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){ours}")));
     }
     if logs.len() > MOST_LOGS {
         let count = logs.len();
         return Err(Failure::Failed(format!(
-            "{bundle}: holds {count} logs, more than are read as one ({MOST_LOGS}); give a part of it"
+            "{bundle}: contains {count} logs; at most {MOST_LOGS} are read at once, so give a part of it"
         )));
     }
     let given = |path: PathBuf, name: String| GivenLog {
@@ -168,8 +168,8 @@ fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
     let kinds: Vec<String> = kinds.iter().map(|(format, count)| format!("{count} {format}")).collect();
     let others = match others {
         0 => String::new(),
-        1 => "; 1 other file is no log".to_owned(),
-        count => format!("; {count} other files are no logs"),
+        1 => "; 1 other file is not a log".to_owned(),
+        count => format!("; {count} other files are not logs"),
     };
     output::note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
 }
@@ -261,7 +261,7 @@ pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> 
     for (host, names) in left {
         let logs = if names.len() == 1 { "its log".to_owned() } else { format!("{} logs", names.len()) };
         output::warn(format_args!(
-            "the logs are of several machines: {chosen} is read; {host} is not ({logs}, as {}); read it with \
+            "the logs are of several machines: {chosen} is read, {host} is not ({logs}, such as {}); to read it, use \
              --host {host}",
             names[0]
         ));

@@ -29,7 +29,7 @@ fn walk(
     let mut entries: Vec<DirEntry> = fs::read_dir(path).and_then(Iterator::collect).map_err(error)?;
     entries.sort_by_key(DirEntry::file_name);
     *left = left.checked_sub(entries.len()).ok_or_else(|| {
-        Failure::Failed(format!("{}: holds more than {MOST} files; give a part of it", path.display()))
+        Failure::Failed(format!("{}: contains more than {MOST} files; give a part of it", path.display()))
     })?;
     for entry in entries {
         let (kind, path) = (entry.file_type().map_err(error)?, entry.path());

@@ -25,7 +25,7 @@ pub(super) fn loops(
     let used_up = |number: usize| credits.is_some_and(|credits| number >= credits.run);
     let of = |(number, run): (usize, &RunResult)| match cell(document, run) {
         Ok(_) if used_up(number) => {
-            unused.push(UnusedRun { name: run.name.clone(), because: "credits ran out in it or before it".into() });
+            unused.push(UnusedRun { name: run.name.clone(), because: "credits ran out during or before it".into() });
             None
         }
         Ok(cell) => Some(cell),
@@ -42,7 +42,7 @@ const LEAST_ROUNDS: f64 = 2.5;
 
 /// A run as a cell.
 fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
-    let Some(pattern) = &run.pattern else { return Err("its pattern is not known".into()) };
+    let Some(pattern) = &run.pattern else { return Err("its pattern is unknown".into()) };
     if document.buffered || pattern.buffered {
         return Err("it went through the page cache".into());
     }
@@ -50,24 +50,24 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         return Err("it waited for syncs".into());
     }
     if !run.beside.is_empty() || !run.combines.is_empty() {
-        return Err("others ran beside it".into());
+        return Err("other runs ran at the same time".into());
     }
     if run.failed + run.unanswered > 0 || run.stopped {
-        return Err("requests failed or had no answer".into());
+        return Err("requests failed or were not answered".into());
     }
-    let Pace::Closed { depth } = pattern.pace else { return Err("it is no closed loop".into()) };
+    let Pace::Closed { depth } = pattern.pace else { return Err("its arrivals are not closed".into()) };
     let sequential = match pattern.placement {
         Placement::Uniform => false,
         Placement::Sequential { streams: 1 } => true,
-        _ => return Err("its places are neither uniform nor one sequence".into()),
+        _ => return Err("its addresses are neither uniformly random nor sequential".into()),
     };
     let size = match (&pattern.sizes[..], pattern.write_sizes.is_empty() && pattern.turns.is_empty()) {
         ([(size, _)], true) if u64::from(*size).is_multiple_of(BLOCK_BYTES) => *size,
-        _ => return Err("its requests have several sizes or turns".into()),
+        _ => return Err("its requests have several sizes or mixes".into()),
     };
     let answers = run.requests_per_s * run.measured_s;
     if depth > MOST_DEPTH || answers < LEAST_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
-        return Err(format!("{} answers with {depth} in flight are too few", answers.round()));
+        return Err(format!("only {} completions with {depth} in flight: too few", answers.round()));
     }
     let load = DriveLoad {
         sequential,
@@ -116,8 +116,8 @@ pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<C
     match cells.iter().any(|cell| !cell.aside) {
         true => Ok(cells),
         false => Err(Failure::Usage(format!(
-            "the log says too little of {}: no load of {LEAST_REQUESTS} requests and {LEAST_SECONDS} s with sizes and \
-             requests in flight",
+            "the log has too little load on {}: at least {LEAST_REQUESTS} requests and {LEAST_SECONDS} s with sizes \
+             and requests in flight are needed",
             front.name
         ))),
     }
@@ -158,7 +158,7 @@ fn front<'a>(fronts: &'a [FrontLoad], device: &str) -> Result<&'a FrontLoad, Fai
     });
     match found {
         Some(front) if front.level.is_some() => Err(Failure::Usage(format!(
-            "`{}` of the log is an array; a description is that of one device: name it with --log-device",
+            "`{}` of the log is an array, but a description is of a single device; name one with --log-device",
             front.name
         ))),
         Some(front) => Ok(front),

@@ -25,18 +25,18 @@ pub struct CalibrateOptions {
     /// `plan` and `disk`
     #[arg(long, value_name = "RESULT.json", num_args = 1..)]
     calibrate: Vec<PathBuf>,
-    /// Results that the fit never sees, to try the description on; without them the middle depth of each series is
-    /// kept aside
+    /// Results that are not used in the fit, to test the description; without them, the middle
+    /// queue depth of each series is kept aside
     #[arg(long, value_name = "RESULT.json", num_args = 1.., requires = "calibrate")]
     against: Vec<PathBuf>,
-    /// Logs of this machine that show the device under its own load, as record or another tool wrote them: half of
-    /// them is fitted as well, the other half kept aside
+    /// Logs of this machine with the device under its usual load, from `record` or another tool;
+    /// one half is used in the fit, the other half kept aside
     #[arg(long, value_name = "LOG", num_args = 1.., requires = "calibrate")]
     log: Vec<PathBuf>,
-    /// The device's name in the log, if it is not that of the results' target
+    /// The device's name in the log, if it differs from the target of the results
     #[arg(long, value_name = "NAME", requires = "log")]
     log_device: Option<String>,
-    /// Write the description to this file; without it, it is printed
+    /// Write the description to this file instead of printing it
     #[arg(long, value_name = "FILE.toml", requires = "calibrate")]
     description: Option<PathBuf>,
     /// Id of the drive in the description
@@ -82,8 +82,8 @@ impl CalibrateOptions {
         }
         let found = calibrate(&cells, &device).map_err(|error| match error {
             CalibrationError::Missing(missing) => Failure::Usage(format!(
-                "{missing}; `diskwright probe quick TARGET -o RESULT.json` measures what is needed (where it may \
-                 write, with `--destroy-data-on` or to a file of its own, writes too){}",
+                "{missing}; measure it with `diskwright probe quick TARGET -o RESULT.json` (writes too, if it may \
+                 write: with `--destroy-data-on`, or to a file that it creates){}",
                 left_out(&unused)
             )),
             CalibrationError::Description(_) => Failure::Failed(error.to_string()),
@@ -112,7 +112,9 @@ fn device(
     let Some(first) = documents.first() else { return Err(Failure::Usage("no result of `probe`".into())) };
     if let Some(other) = documents.iter().find(|d| d.target_bytes != first.target_bytes || d.target != first.target) {
         let (one, other) = (&first.target, &other.target);
-        return Err(Failure::Usage(format!("results of `{one}` and of `{other}`: calibrate one device at a time")));
+        return Err(Failure::Usage(format!(
+            "these are results of `{one}` and of `{other}`; calibrate one device at a time"
+        )));
     }
     let facts = &first.device;
     let bytes = facts.bytes.filter(|bytes| *bytes >= first.target_bytes).unwrap_or(first.target_bytes);

@@ -78,7 +78,7 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
     let mut text = match (summary(found.aside.iter()), found.tried.first()) {
         (Some([mean, worst, count]), Some(taken)) => told(
             &format!(
-                "Described as {}: {:.1} % off in the mean of {count} runs that were kept aside, at worst {:.1} %.",
+                "Described as {}: average error {:.1} % over {count} runs kept aside, at worst {:.1} %.",
                 taken.form,
                 100.0 * mean,
                 100.0 * worst
@@ -87,25 +87,25 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
             &style,
         ),
         (_, taken) => told(
-            &format!("Described as {}; nothing was kept aside to try it on.", taken.map_or("", |one| &one.form)),
+            &format!("Described as {}; no runs were kept aside to test it.", taken.map_or("", |one| &one.form)),
             0,
             &style,
         ),
     };
-    for (title, cells) in [("Kept aside, never seen by the fit", &found.aside), ("Fitted", &found.fitted)] {
+    for (title, cells) in [("Kept aside for the test (not used in the fit)", &found.aside), ("Fitted", &found.fitted)] {
         let Some([mean, _, count]) = summary(cells.iter()) else { continue };
         let by = TRIES.iter().filter_map(|tries| {
             let [mean, _, count] = summary(cells.iter().filter(|cell| cell.tries == *tries))?;
             Some(format!("{tries} {:.1} % ({count})", 100.0 * mean))
         });
         let by: Vec<String> = by.collect();
-        let line = format!("{title}: {:.1} % off in the mean of {count}; {}", 100.0 * mean, by.join(", "));
+        let line = format!("{title}: average error {:.1} % over {count}; {}", 100.0 * mean, by.join(", "));
         text += &format!("\n{}{}", told(&line, 0, &style), table(cells).render(&style));
     }
-    text += "\nWhat it could be, the lowest criterion taken: the error, and for each number its price (Schwarz 1978)\n";
+    text += "\nCandidate models; the lowest criterion wins (error plus a penalty for each parameter, Schwarz 1978)\n";
     for (at, tried) in found.tried.iter().enumerate() {
         let line = format!(
-            "{}: {} ({} numbers, {:.1} % off on what was fitted, criterion {:.0})",
+            "{}: {} ({} parameters, error of the fit {:.1} %, criterion {:.0})",
             ["not taken", "taken"][usize::from(at == 0)],
             tried.form,
             tried.parameters,

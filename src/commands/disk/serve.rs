@@ -43,7 +43,7 @@ pub struct Serve {
     /// Run the described system's time this many times as fast
     #[arg(long, default_value_t = 1.0, value_parser = parse_speed, value_name = "N")]
     speed: f64,
-    /// Never sleep: keeps one processor busy, and answers are more exactly on time
+    /// Never sleep: keeps one processor busy, and replies are more exactly on time
     #[arg(long)]
     awake: bool,
     /// Record the counters of the described system to this log

@@ -44,13 +44,13 @@ fn array_lines(array: &Value) -> String {
     {
         let share = 100.0 * done / all;
         let what = word(&array["background"], "task");
-        text += &format!("  {what}: {share:.1} % of {} a member\n", display(all, "bytes"));
+        text += &format!("  {what}: {share:.1} % of {} per member\n", display(all, "bytes"));
     }
     if let Some(trouble) = array["trouble"].as_str() {
         text += &format!("  {trouble}\n");
     }
     if array["lost_blocks"].as_u64().is_some_and(|lost| lost > 0) {
-        text += "  requests have met lost data\n";
+        text += "    requests hit lost data\n";
     }
     text
 }

@@ -55,8 +55,8 @@ pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), 
     if is_assumed {
         let names = placed.iter().map(|(index, _)| members[*index].name.as_str()).collect::<Vec<_>>().join(", ");
         let assumed = match surest {
-            TimeBasis::Counted => "have no times; they are read as if they had begun at the same moment",
-            _ => "have times without a date; they are read as if they were of one day",
+            TimeBasis::Counted => "have no timestamps; they are read as if they began at the same moment",
+            _ => "have times without a date; they are read as if they were from one day",
         };
         output::warn(format_args!("{names} {assumed}"));
     }
@@ -66,27 +66,27 @@ pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), 
 /// Why a log cannot stand beside another one; `same` is a counter that both have.
 fn conflict(member: &MergeMember, other: &MergeMember, surest: TimeBasis, same: Option<&str>) -> Option<String> {
     let (name, beside) = (&member.name, &other.name);
-    let alone = format!("judge it alone: diskwright why {name}");
+    let alone = format!("judge it on its own: diskwright why {name}");
     let (from, until) = (member.range.0.max(other.range.0), member.range.1.min(other.range.1));
     // two tools may count the same, two recordings of one tool do not at the same time
     let of_one_tool = same.filter(|_| member.format == other.format);
     match (member.times, same, of_one_tool) {
         (TimeBasis::Counted, ..) if surest < TimeBasis::Counted => {
-            Some(format!("{name} has no times, so its place beside {beside} is unknown; {alone}"))
+            Some(format!("{name} has no timestamps, so its position relative to {beside} is unknown; {alone}"))
         }
         (TimeBasis::NoDate, ..) if surest < TimeBasis::NoDate => {
-            Some(format!("{name} has times without a date, so its place beside {beside} is unknown; {alone}"))
+            Some(format!("{name} has times without a date, so its position relative to {beside} is unknown; {alone}"))
         }
         (TimeBasis::Counted, _, Some(same)) => Some(format!(
-            "{name} and {beside} have no times, and both have {same}: they are two recordings whose order is unknown; \
-             {alone}"
+            "{name} and {beside} have no timestamps, and both have {same}: they are two recordings whose order is \
+             unknown; {alone}"
         )),
         (TimeBasis::Counted, ..) if from >= until => Some(format!(
-            "{name} and {beside} have no times and are counted from different days, so their order is unknown; {alone}"
+            "{name} and {beside} have no timestamps and start on different days, so their order is unknown; {alone}"
         )),
         (TimeBasis::NoDate, _, Some(same)) if from < until => Some(format!(
-            "{name} and {beside} have times without a date, and both have {same} at the same time of day: they may be \
-             of two days; {alone}"
+            "{name} and {beside} have times without a date, and both have {same} at the same time of day: they may \
+             be from two days; {alone}"
         )),
         (TimeBasis::NoZone, Some(same), _)
             if other.times == TimeBasis::Utc && from < until.saturating_add(MOST_OFFSET_NS) =>

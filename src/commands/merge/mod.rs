@@ -94,7 +94,7 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
         match &known {
             Some((first, name)) if !text::same_host(first, &host) => {
                 return Err(Failure::Failed(format!(
-                    "{name} is a log of the machine {first}, but {} of {host}; give logs of one machine only",
+                    "{name} is a log of {first}, but {} is of {host}; give logs of one machine only",
                     member.name
                 )));
             }

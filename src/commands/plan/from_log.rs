@@ -37,7 +37,7 @@ pub struct FromOptions {
     /// A request trace, of any format that `show` reads
     #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with_all = ["prometheus", "workload"])]
     pub trace: Vec<PathBuf>,
-    /// A described system, whose workloads are simulated and taken as the load (docs/systems.md)
+    /// A described system; its workloads are simulated, and the result is the load (docs/systems.md)
     #[arg(long, value_name = "SYSTEM.toml", conflicts_with = "prometheus")]
     pub workload: Option<PathBuf>,
     /// Start of the window: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -7d (before the log's end)
@@ -49,27 +49,27 @@ pub struct FromOptions {
     /// Only the load of these disks and arrays, by their names in the log (md0,sdb) [default: all]
     #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["trace", "workload"])]
     pub devices: Vec<String>,
-    /// Plan for the load that is not exceeded in this share of the time, percent
+    /// Plan for this percentile of the load over time
     #[arg(long, value_name = "PERCENT", default_value_t = USUAL_PERCENTILE)]
     pub percentile: f64,
-    /// Comfort factor: plan for so many times the load
+    /// Comfort factor: plan for this multiple of the load
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub comfort: f64,
-    /// Programs or users that ask at the same time, if known: tells the load that saturation hides
+    /// Number of concurrent programs or users, if known; it reveals the load that saturation hides
     #[arg(long, value_name = "N")]
     pub users: Option<f64>,
     /// Predict a change: 'memory +16GB', 'move swap to its own disk', 'raid5 to raid10', 'disks +4', 'load +50%',
     /// 'gp3 iops 6000'
     #[arg(long, value_name = "CHANGE")]
     pub what_if: Option<String>,
-    /// Replay the load against a volume's limits and credits: NAME:SIZE[:IOPS], such as gp2:500GiB; with --instance,
-    /// against the instance's too
+    /// Replay the load against a volume's limits and credits: NAME:SIZE[:IOPS], such as gp2:500GiB;
+    /// with --instance, also against the instance's
     #[arg(long, value_name = "NAME:SIZE", conflicts_with = "what_if")]
     pub volume: Option<String>,
-    /// Each log, or each machine of the store, is a machine of its own: one purchase list for all
+    /// Treat each log, or each machine of the store, as a separate machine, and print one purchase list for all
     #[arg(long, conflicts_with_all = ["what_if", "volume", "trace", "workload", "devices"])]
     pub fleet: bool,
-    /// Print the demand and search no designs
+    /// Print the demand, without searching for designs
     #[arg(long)]
     pub demand_only: bool,
     #[command(flatten)]
@@ -265,7 +265,7 @@ fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     series.sequential_share = report.all.sequential_in_streams.or(report.all.sequential);
     if report.all.footprint.bytes > 0 {
         let bytes = diskwright_base::units::display(report.all.footprint.bytes as f64, "bytes");
-        series.notes.push(format!("its requests touch {bytes}; give the room that is needed with --capacity"));
+        series.notes.push(format!("its requests touch {bytes}; give the capacity needed with --capacity"));
     }
     Ok(series)
 }
@@ -285,7 +285,9 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     })?;
     let mut series = collector.finish();
     series.notes.extend(outcome.notes);
-    series.notes.push("simulated on the described system: its drives shape what its users ask".into());
+    series
+        .notes
+        .push("simulated on the described system; its drives affect the rate at which users send requests".into());
     Ok(series)
 }
 
@@ -310,7 +312,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let name = parts.next().unwrap_or_default().to_lowercase();
     let offer = prices.volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
-        wrong(format!("there is no such volume; volumes: {}", ids.join(", ")))
+        wrong(format!("unknown volume; volumes: {}", ids.join(", ")))
     })?;
     let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;
     let gib = parse_size(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
@@ -318,11 +320,11 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
         return Err(wrong(format!("{gib:.0} GiB; it has {:.0} to {:.0}", offer.gib[0], offer.gib[1])));
     }
     let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
-    let iops = iops.map_err(|text| wrong(format!("`{text}` is no number of operations a second")))?;
+    let iops = iops.map_err(|text| wrong(format!("`{text}` is not a number of operations per second")))?;
     match iops {
-        Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no operations", offer.id))),
+        Some(_) if !offer.iops.sold => Err(wrong(format!("{} has no operations to buy", offer.id))),
         Some(iops) if iops > offer.iops.reachable(gib) => {
-            Err(wrong(format!("at most {:.0} operations a second at this size", offer.iops.reachable(gib))))
+            Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.reachable(gib))))
         }
         iops => Ok(ReplayedVolume { offer, gib, iops }),
     }
@@ -335,7 +337,7 @@ fn buckets(series: &LoadSeries, volume: &ReplayedVolume, limits: &PlanLimits) ->
         let caps = limits.prices.instances.iter().find(|caps| caps.id.eq_ignore_ascii_case(name));
         let caps = caps.ok_or_else(|| {
             let ids: Vec<&str> = limits.prices.instances.iter().map(|i| i.id.as_str()).collect();
-            Failure::Usage(format!("--instance `{name}`: there is no such instance; instances: {}", ids.join(", ")))
+            Failure::Usage(format!("--instance `{name}`: unknown instance; instances: {}", ids.join(", ")))
         })?;
         all.extend(replay::instance_buckets(caps));
     }

@@ -61,9 +61,9 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     const MOST: usize = 12;
     let mut table = TextTable::new()
         .text("device")
-        .text("is")
+        .text("type")
         .column(&format!("{} %", digits(options.percentile)), Align::Right)
-        .column("a member, mean", Align::Right)
+        .column("per member, mean", Align::Right)
         .column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MOST) {
         let what = match device.level {
@@ -84,7 +84,7 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
 fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let mut lines = vec![format!(
-        "planned for: {} reads/s of {}, {} writes/s of {} ({} % of the time at most this, times {})",
+        "planned for: {} reads/s of {}, {} writes/s of {} (percentile {}, times {})",
         digits(demand.reads_per_s),
         display(demand.read_size_bytes, "bytes"),
         digits(demand.writes_per_s),
@@ -94,7 +94,7 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     )];
     if summary.devices.len() > 1 {
         lines.push(format!(
-            "the sum of each device's own percentile is {}: it would oversize by {:.0} %",
+            "the sum of the devices' own percentiles is {}: it would oversize by {:.0} %",
             display(summary.sum_of_percentiles_per_s, "per_s"),
             (summary.oversize - 1.0) * 100.0
         ));
@@ -107,19 +107,19 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
         lines.push(format!("busy hours of the day: {}", hours.join(" ")));
     }
     match (demand.capacity_bytes, demand.growth) {
-        (None, _) => lines.push("room in use: no data; give --capacity".into()),
-        (Some(bytes), None) => lines.push(format!("room in use: {}", display(bytes, "bytes"))),
+        (None, _) => lines.push("space in use: no data; give --capacity".into()),
+        (Some(bytes), None) => lines.push(format!("space in use: {}", display(bytes, "bytes"))),
         (Some(bytes), Some(growth)) => {
             let interval = growth.interval_bytes_per_day.map_or(String::new(), |(low, high)| {
                 format!(" (95 %: {} to {})", display(low, "bytes"), display(high, "bytes"))
             });
             let growth = display(growth.bytes_per_day, "bytes");
-            lines.push(format!("room in use: {}, {growth} more a day{interval}", display(bytes, "bytes")));
+            lines.push(format!("space in use: {}, growing by {growth} per day{interval}", display(bytes, "bytes")));
         }
     }
     if let Some(swap) = &summary.swap {
         lines.push(format!(
-            "swapping is not in it: {} on average, {:.1} % of all requests; more memory comes before more disks",
+            "swapping is not included: {} on average, {:.1} % of all requests; add memory before disks",
             display(swap.requests_per_s, "per_s"),
             swap.share * 100.0
         ));
@@ -134,10 +134,10 @@ fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
     let asked = match (found.asked_per_s, found.interval_per_s) {
         (Some(asked), Some((low, high))) => {
             let high = high.map_or("more".into(), |high| display(high, "per_s"));
-            format!("it would be asked for {} ({} to {high})", display(asked, "per_s"), display(low, "per_s"))
+            format!("the demand behind it is {} ({} to {high})", display(asked, "per_s"), display(low, "per_s"))
         }
-        (Some(asked), None) => format!("it would be asked for {}", display(asked, "per_s")),
-        _ => "how much more it would be asked for is not known".into(),
+        (Some(asked), None) => format!("the demand behind it is {}", display(asked, "per_s")),
+        _ => "the demand behind it is unknown".into(),
     };
     format!("{device} was saturated for {time} at {rate}; {asked} ({method})")
 }
@@ -161,35 +161,35 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
             display(bucket.longest_delay_s, "s"),
         ]);
     }
-    let heading = style.paint(Ink::Bold, "Limits and credits along the log, full at its beginning");
+    let heading = style.paint(Ink::Bold, "Limits and credits over the log, with full credits at its start");
     let mut out = format!("{heading}\n{}", table.render(style));
     for bucket in all {
         let when = match &bucket.first {
-            Some(first) => format!("{}: held back first at {first}", bucket.bucket),
-            None => format!("{}: never held back", bucket.bucket),
+            Some(first) => format!("{}: first throttled at {first}", bucket.bucket),
+            None => format!("{}: never throttled", bucket.bucket),
         };
         out += &told(&when, 0, style);
     }
-    out += &told("lowest: the lowest balance of credits; delay: the longest of what was held back", 0, style);
+    out += &told("lowest: the lowest balance of credits; delay: the longest delay of throttled requests", 0, style);
     out + "\n"
 }
 
 /// A prediction; the model's error comes first.
 pub fn what_if(found: &WhatIf, style: &Style) -> String {
-    let trust = if found.trusted { "" } else { "; too much to trust what follows" };
+    let trust = if found.trusted { "" } else { "; too much to trust the prediction" };
     let error = format!(
-        "The model misses the response as it is by {:.1} % on the half of the log that it was not fitted to{trust}.",
+        "On the half of the log not used in the fit, the model's error for the response time is {:.1} %{trust}.",
         found.model_error * 100.0
     );
     let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
-    let mut table = TextTable::new().text(&format!("{}, at its highest loads", found.device));
+    let mut table = TextTable::new().text(&format!("{} at its highest loads", found.device));
     for title in ["measured", "modelled", "after"] {
         table = table.column(title, Align::Right);
     }
     type CounterRow = (&'static str, &'static str, fn(&DeviceCounters) -> f64);
     let rows: [CounterRow; 4] = [
         ("requests", "per_s", |c| c.requests_per_s),
-        ("I/Os of a member", "per_s", |c| c.member_load_per_s),
+        ("I/Os per member", "per_s", |c| c.member_load_per_s),
         ("mean response", "s", |c| c.response_s),
         ("in flight", "count", |c| c.queue),
     ];

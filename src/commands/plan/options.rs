@@ -28,19 +28,19 @@ pub struct DemandOptions {
     /// Size of a request (8K)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8K")]
     size: u64,
-    /// Size of a write, if it is not that of a read
+    /// Size of a write, if it differs from that of a read
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_size: Option<u64>,
-    /// Capacity that is needed (36GB)
+    /// Capacity needed (36GB)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
-    /// Response time that is good enough (20ms)
+    /// Longest acceptable response time (20ms)
     #[arg(long, value_name = "TIME")]
     response: Option<String>,
-    /// Which statistic of the responses must be that short: mean, p95 or p99
+    /// Statistic of the response time that --response limits: mean, p95 or p99
     #[arg(long, value_name = "STATISTIC", requires = "response", default_value = "mean")]
     response_of: String,
-    /// Requests in flight, as measured today; sizes mechanical drives at two each
+    /// Requests in flight, as measured today; mechanical drives are sized at two each
     #[arg(long, value_name = "N")]
     queue: Option<f64>,
     /// Share of requests that are sequential (30%)
@@ -52,7 +52,7 @@ pub struct DemandOptions {
     /// How long the capacity must last (365d)
     #[arg(long, value_name = "TIME")]
     horizon: Option<String>,
-    /// The rates are those of all members of an array: its level and number (raid5:3)
+    /// The rates are those of all members of an array together; give its level and number of members (raid5:3)
     #[arg(long, value_name = "LEVEL:N")]
     members_of: Option<String>,
 }
@@ -61,40 +61,40 @@ pub struct DemandOptions {
 #[derive(Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitOptions {
-    /// Most that a design may cost over its years of use (5000, 5000EUR)
+    /// Maximum cost of a design over its years of use (5000, 5000EUR)
     #[arg(long, value_name = "PRICE")]
     budget: Option<String>,
-    /// Currency of prices; none is converted
+    /// Currency of prices; currencies are not converted
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Most drives, spares included
+    /// Maximum number of drives, including spares
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_drives: u16,
-    /// Levels of drives [default: raid1,raid10,raid5,raid6]
+    /// RAID levels to try [default: raid1,raid10,raid5,raid6]
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<String>,
-    /// Kinds of parts: hdd, ssd, cloud, cloud:aws
+    /// Kinds of parts to try: hdd, ssd, cloud, cloud:aws
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Drives and volumes by name, instead of those that are sold today
+    /// Drives and volumes to try, by name, instead of those sold today
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Vec<String>,
-    /// A TOML file of drives of your own, such as `--calibrate` writes; they are tried beside those that are sold
-    /// today, or by name with --drives
+    /// A TOML file of your own drives, such as `--calibrate` writes; they are tried beside those
+    /// sold today, or by name with --drives
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
-    /// Controllers to try before the drives (sas3-hba-8,sas3-raid-8) [default: ports that limit nothing]
+    /// Controllers to try (sas3-hba-8,sas3-raid-8) [default: ports without any limit]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Vec<String>,
-    /// Most controllers of a design
+    /// Maximum number of controllers in a design
     #[arg(long, value_name = "N", default_value_t = 4, requires = "controllers",
           value_parser = clap::value_parser!(u16).range(1..=16))]
     max_controllers: u16,
-    /// Size of the controllers' caches with a battery, instead of their own (1GB)
+    /// Size of the controllers' battery-backed caches, instead of their own (1GB)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "controllers")]
     cache: Option<u64>,
-    /// Keep the drives that are there and add to them: how many, and which (3:compaq-4gb); with --from the
-    /// number may be left out
+    /// Keep the existing drives and add to them: their number and name (3:compaq-4gb); with --from,
+    /// you may omit the number
     #[arg(long, value_name = "[N:]DRIVE", conflicts_with = "fleet")]
     keep_existing: Option<String>,
     /// Cloud instance that limits its volumes (m6i.large)
@@ -112,13 +112,13 @@ pub struct LimitOptions {
     /// Largest chance of losing data over these years (0.001)
     #[arg(long, value_name = "SHARE")]
     max_loss: Option<f64>,
-    /// Drives beyond what is needed that are recommended (25%)
+    /// Extra drives to recommend beyond those needed (25%)
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     surplus: String,
-    /// Designs to list
+    /// Number of designs to list
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
     list: u8,
-    /// A TOML file of prices and limits that go before the built-in ones (docs/planner.md)
+    /// A TOML file of prices and limits that override the built-in ones (docs/planner.md)
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
@@ -172,7 +172,7 @@ fn seconds(option: &str, text: &str) -> Result<f64, Failure> {
 fn level(text: &str) -> Result<ArrayLevel, Failure> {
     ArrayLevel::parse(text).ok_or_else(|| {
         let known: Vec<&str> = ArrayLevel::ALL.iter().map(|level| level.name()).collect();
-        usage(format!("`{text}` is no level; expected one of {}", known.join(", ")))
+        usage(format!("unknown level `{text}`; expected one of {}", known.join(", ")))
     })
 }
 
@@ -183,7 +183,7 @@ impl DemandOptions {
             return Err(usage("plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG"));
         }
         if self.growth.is_some() && self.capacity.is_none() {
-            return Err(usage("--growth needs --capacity: how much is there today?"));
+            return Err(usage("--growth needs --capacity, the capacity in use today"));
         }
         if self.horizon.is_some() && self.growth.is_none() {
             return Err(usage("--horizon needs --growth"));
@@ -231,7 +231,9 @@ impl DemandOptions {
             ("--members-of", self.members_of.is_some()),
         ];
         match typed.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(usage(format!("{option}: the log says that; use --comfort to plan for more"))),
+            Some((option, _)) => {
+                Err(usage(format!("{option}: the log already gives that; use --comfort to plan for more")))
+            }
             None => Ok(()),
         }
     }
@@ -267,7 +269,7 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
     }
     turned_back(level, members, reads, writes).ok_or_else(|| {
         usage(format!(
-            "{level} of {members} cannot read so little for so many writes: small writes read before they write"
+            "{level} of {members} cannot have so few reads for so many writes: small writes read before they write"
         ))
     })
 }
@@ -342,7 +344,7 @@ impl LimitOptions {
                 [one] => own_currency = Some(one.to_owned()),
                 ref many => {
                     return Err(usage(format!(
-                        "{name}: prices in {}; none is converted, so give one",
+                        "{name}: prices in {}; currencies are not converted, so choose one",
                         many.join(" and ")
                     )));
                 }
@@ -360,7 +362,7 @@ impl LimitOptions {
         match levels.into_iter().find(|(_, given)| *given && volumes_alone) {
             Some((option, _)) => {
                 let volumes = if limits.instance.is_some() { "--instance" } else { "--only" };
-                Err(usage(format!("{option} is for drives, {volumes} asks for volumes of a cloud")))
+                Err(usage(format!("{option} is for drives, but {volumes} is for cloud volumes")))
             }
             None => Ok(()),
         }
@@ -375,7 +377,7 @@ impl LimitOptions {
             None => (members.and_then(|count| u16::try_from(count).ok()), text.as_str()),
         };
         let count = count.filter(|count| *count > 0).ok_or_else(|| {
-            wrong("write how many there are and which, such as 3:compaq-4gb (`diskwright list drives` shows all)")
+            wrong("write the number and the drive, such as 3:compaq-4gb (`diskwright list drives` shows all)")
         })?;
         Ok(Some(ExistingDrives { count, drive: drive.trim().to_owned() }))
     }
@@ -388,7 +390,7 @@ impl LimitOptions {
         let Some((first, code)) = said.next() else { return Ok("USD".into()) };
         match said.find(|(_, other)| *other != code) {
             Some((option, other)) => Err(usage(format!(
-                "{first} is in {code}, {option} in {other}: prices of different currencies cannot be compared"
+                "{first} is in {code}, but {option} in {other}: prices in different currencies cannot be compared"
             ))),
             None => Ok(code.clone()),
         }

@@ -22,8 +22,12 @@ pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
     }
     let currency = answer.designs.first().map_or("", |design| design.currency.as_str());
     vec![Curves {
-        title: "The least response for each cost".into(),
-        x: Axis { words: format!("Cost over the mission, {currency}"), unit: "count".into(), scale: AxisScale::Log },
+        title: "Shortest response time for each cost".into(),
+        x: Axis {
+            words: format!("Cost over the years of use, {currency}"),
+            unit: "count".into(),
+            scale: AxisScale::Log,
+        },
         y: Axis { words: "Mean response".into(), unit: "s".into(), scale: AxisScale::Linear },
         lines,
     }]

@@ -28,7 +28,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     let mut out = told(&demand_words(answer), 0, style);
     if !answer.feasible {
         let because = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
-        let words = format!("Nothing within the limits meets the demand. Nearest: {because}");
+        let words = format!("No design within the limits meets the demand. Closest: {because}");
         out += &painted(Ink::Bad, &words, style);
     } else if let Some(design) = answer.designs.first() {
         out += &painted(Ink::Bold, &first_words(design, limits), style);
@@ -41,7 +41,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
         }
     }
     if !answer.rejected.is_empty() {
-        let heading = if answer.feasible { "Cheaper, but not enough" } else { "What fails, and where" };
+        let heading = if answer.feasible { "Cheaper, but insufficient" } else { "Why other designs fail" };
         out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
         for rejected in &answer.rejected {
             out += &told(&format!("{}: {}", rejected.design, rejected.because), 3, style);
@@ -62,7 +62,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     for note in &answer.notes {
         out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
-    out + &format!("\n{} designs were judged.\n", answer.searched)
+    out + &format!("\n{} designs were evaluated.\n", answer.searched)
 }
 
 /// What to take, and what that means.
@@ -74,7 +74,7 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
         None => "its price is unknown".into(),
     };
     format!(
-        "Cheapest that meets it: {} ({price}); mean response {}, room for {}x the load, limited by {}.",
+        "Cheapest design that meets the demand: {} ({price}); mean response {}, sustains {}x the load, limited by {}.",
         title(design),
         display(design.response_s.mean, "s"),
         digits(design.headroom),
@@ -118,7 +118,7 @@ pub fn title(design: &PlannedDesign) -> String {
 pub fn price(design: &PlannedDesign) -> String {
     match (design.price, design.price_period) {
         (Some(price), PricePeriod::Once) => format!("{price:.0} {}", design.currency),
-        (Some(price), PricePeriod::Month) => format!("{price:.2} {} a month", design.currency),
+        (Some(price), PricePeriod::Month) => format!("{price:.2} {} per month", design.currency),
         (None, _) => "unknown".into(),
     }
 }
@@ -165,7 +165,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         .collect();
     lines.push(format!("saturates first: {}; busy: {}", design.limit, busy.join(", ")));
     lines.push(format!(
-        "each member: {}, of {} that it sustains; {} in flight",
+        "each member: {} of the {} that it sustains; {} in flight",
         display(design.member_load_per_s, "per_s"),
         display(design.member_sustains_per_s, "per_s"),
         display(design.queue_per_spindle, "count")
@@ -178,9 +178,9 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         ));
     }
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
-        let agrees = if design.agrees == Some(true) { "" } else { ": they do not agree" };
+        let agrees = if design.agrees == Some(true) { "" } else { ": they disagree" };
         let apart = match deviation {
-            by if by.abs() < 5e-4 => "the analysis says the same within 0.1 %".into(),
+            by if by.abs() < 5e-4 => "the analysis agrees within 0.1 %".into(),
             by => format!("the analysis says {:.1} % {}", by.abs() * 100.0, if by > 0.0 { "more" } else { "less" }),
         };
         lines.push(format!("simulated; {apart}{agrees}"));
@@ -192,9 +192,10 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         // where nothing was rebuilt there was too little to watch
         let rebuilding =
             design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
-        lines.push(format!("a member failed: mean response {degraded}; rebuilding: {rebuilding}"));
+        lines.push(format!("after a member fails: mean response {degraded}; during the rebuild: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
-        lines.push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's least rate", hours(best)));
+        lines
+            .push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's minimum rate", hours(best)));
     }
     lines.push(losses(design));
     let (cost, watts) = (design.cost, design.watts);
@@ -215,18 +216,17 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
     let mut lines = Vec::new();
     if design.kept > 0 {
         let items: Vec<String> = design.bought.iter().map(|item| format!("{} x {}", item.count, item.item)).collect();
-        let bought =
-            if items.is_empty() { "nothing is bought".into() } else { format!("bought: {}", items.join(", ")) };
-        lines.push(format!("{} drives that are there stay; {bought}", design.kept));
+        let bought = if items.is_empty() { "nothing to buy".into() } else { format!("bought: {}", items.join(", ")) };
+        lines.push(format!("{} existing drives are kept; {bought}", design.kept));
     }
     if design.price.is_none() {
         let unknown: Vec<&str> =
             design.bought.iter().filter(|item| item.price.is_none()).map(|item| item.item.as_str()).collect();
-        let rest = design.known_price.map(|price| format!("; all else costs {price:.0} {}", design.currency));
+        let rest = design.known_price.map(|price| format!("; everything else costs {price:.0} {}", design.currency));
         lines.push(format!("price unknown: {}{}", unknown.join(", "), rest.unwrap_or_default()));
     }
     if let Some(controller) = &design.controller {
-        let cache = controller.write_back_bytes.map(|bytes| format!("; {} take writes", display(bytes, "bytes")));
+        let cache = controller.write_back_bytes.map(|bytes| format!("; {} support writes", display(bytes, "bytes")));
         lines.push(format!(
             "{} x {}: {} channel{}, {} drives on the fullest{}",
             controller.count,
@@ -246,12 +246,12 @@ fn horizon(found: &HorizonFigures) -> String {
         free => format!("{} free", display(free, "bytes")),
     };
     let upper = match found.holds_upper_end {
-        Some(false) => "; growth at its upper end would not fit",
-        Some(true) => "; growth at its upper end fits as well",
+        Some(false) => "; growth at its upper bound would not fit",
+        Some(true) => "; growth at its upper bound also fits",
         None => "",
     };
     format!(
-        "in {} days: {} needed, {free}{upper}; {}x the load then, if load grows as data do",
+        "in {} days: {} needed, {free}{upper}; {}x the load, if load grows with the data",
         digits(found.days),
         display(found.capacity_bytes, "bytes"),
         digits(found.headroom)
@@ -271,10 +271,10 @@ fn losses(design: &PlannedDesign) -> String {
     let loss = &design.loss;
     let drawn = loss.drawn.map_or(String::new(), |drawn| {
         let (low, high) = drawn.loss_interval;
-        format!("; data sheet drawn {} times: {} to {}", drawn.missions, chance(low), chance(high))
+        format!("; {} random draws from the data sheet: {} to {}", drawn.missions, chance(low), chance(high))
     });
     format!(
-        "chance to lose data in {} years: data sheet {}, field {}, failing together {}{drawn}",
+        "chance of losing data in {} years: data sheet {}, field studies {}, correlated failures {}{drawn}",
         digits(loss.years),
         show(loss.spec),
         show(loss.field),

@@ -11,7 +11,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
     found.extend(runs.iter().filter(|run| run.failed > 0).map(failures));
     found.extend(runs.iter().filter(|run| run.short > 0).map(|run| {
         let text = format!(
-            "requests of {} moved less data than requested and are not counted: the target has become smaller",
+            "requests of {} moved less data than requested and are not counted: the target has shrunk",
             run.name
         );
         remark("short", Some(run.short), text)

@@ -37,10 +37,11 @@ pub struct Arguments {
     /// file of fio or Response Probe
     #[arg(value_name = "SUITE|SCRIPT")]
     suite: String,
-    /// A block device, or a file; one that is not there is made, filled and removed. With a script: instead
-    /// of what it names, a folder for its files
+    /// A block device, or a file; a missing file is created, filled and removed at the end. With a
+    /// script: the target to use instead of the one it names, or a folder for its files
     target: Option<PathBuf>,
-    /// Duration of each run; by default that of the script, else 3s. For the suite `stability`: of all of it, 5m
+    /// Duration of each run; by default that of the script, else 3s. For the suite `stability`:
+    /// total duration, by default 5m
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
     /// Warm-up time of each run; by default that of the script, else 500ms
@@ -83,7 +84,8 @@ pub struct Arguments {
     /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Suite `stripes`: the members of the set, if the kernel does not show them; suite `sort-places`: further places
+    /// Suite `stripes`: the members of the array, if the kernel does not show them; suite `sort-places`: the other
+    /// places
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
@@ -159,7 +161,7 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         let known: Vec<_> = SUITES.iter().map(|s| s.id).chain(sorts::SORT_SUITES.iter().map(|s| s.id)).collect();
         let near = find::hint(&arguments.suite, known.iter().copied());
         let typed = &arguments.suite;
-        let because = format!("there is no suite or script file `{typed}`{near}; suites: {}", known.join(", "));
+        let because = format!("unknown suite or script file `{typed}`{near}; suites: {}", known.join(", "));
         return Err(Failure::Usage(because));
     };
     let Some(path) = &arguments.target else {

@@ -46,7 +46,7 @@ impl LogKeeper {
                 let paused = self.writer.push(schema, *tick, row)? == WriteOutcome::Paused;
                 self.count(|sum| if paused { sum.lost += 1 } else { sum.ticks += 1 });
                 if paused != self.paused {
-                    let what = if paused { "paused: the disk accepts no more data (full?)" } else { "goes on" };
+                    let what = if paused { "paused: the disk accepts no more data (is it full?)" } else { "goes on" };
                     output::warn(format_args!("recording {what}"));
                     self.paused = paused;
                 }

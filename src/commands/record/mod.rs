@@ -21,6 +21,7 @@ use diskwright_base::units::{UnitError, parse_duration, parse_size};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
 use diskwright_diagnosis::packs;
+use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertDesk};
@@ -57,18 +58,18 @@ pub struct Arguments {
     /// Sync the log to the device at this interval; a power cut loses at most this much
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     sync: Duration,
-    /// Also trace single requests: latency distributions by device and operation, waiting before the device, order,
-    /// who asked; needs root
+    /// Also trace single requests: latency distributions by device and operation, waiting before
+    /// the device, order, and the processes behind them; needs root
     #[arg(long)]
     trace: bool,
-    /// The share of all processors' time that --trace may take; above it, less is traced, and the log says so
+    /// Maximum share of all processors' time for --trace; above it, tracing is reduced, and the log says so
     #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
-    /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
+    /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT
     #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]
@@ -105,8 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach(columns);
-    let page = |(listen, dir): (&String, &PathBuf)| serve::recording(listen, &arguments.page, dir, arguments.every);
-    let _page = arguments.serve.as_ref().zip(arguments.dir.as_ref()).map(page).transpose()?;
+    let _page = page(arguments)?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
@@ -152,6 +152,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
     fate
+}
+
+/// The page of the log, where it is to be served.
+fn page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
+    let Some((listen, dir)) = arguments.serve.as_ref().zip(arguments.dir.as_ref()) else { return Ok(None) };
+    let raises = arguments.alerts.is_given();
+    serve::recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
 }
 
 /// Hands the sampler's last tick and its notes on; false where the log's thread has failed.
@@ -226,7 +233,7 @@ impl ActiveLog {
         let end = self.thread.end(PATIENCE, |ticks| {
             let most = PATIENCE.as_secs();
             let ticks = count(ticks);
-            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not written yet"));
+            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not yet written"));
         });
         let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.lost += unqueued;
@@ -258,7 +265,7 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     let Some(device) = link.ok().and_then(|l| l.file_name().map(|n| n.to_string_lossy().into_owned())) else {
         return Ok(None);
     };
-    let text = format!("the log is on {device}, which it measures, so the figures include its own writes");
+    let text = format!("the log is on {device}, which is being measured, so the figures include the log's own writes");
     output::warn(&text);
     Ok(Some(Note::new(SystemClock.read().wall_ns, Note::WARNING, text)))
 }

@@ -50,7 +50,7 @@ impl ServiceManager {
 
     /// It ends; what is queued is still written.
     pub fn stopping(&self) {
-        self.send("STOPPING=1\nSTATUS=writing what is left");
+        self.send("STOPPING=1\nSTATUS=writing the remaining ticks");
     }
 
     /// A message that is lost is no reason to stop recording.

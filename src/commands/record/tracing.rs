@@ -71,7 +71,7 @@ impl TraceThread {
             let mut worker = TraceWorker { shared, log, running: None, sessions: 0 };
             let socket = ControlSocket::open();
             if let Err(error) = &socket {
-                worker.note(format!("trace on and trace off do not reach this recorder: {error}"));
+                worker.note(format!("`trace on` and `trace off` cannot reach this recorder: {error}"));
             }
             budget.into_iter().for_each(|budget| _ = worker.begin(budget));
             while !own.load(Ordering::Relaxed) {
@@ -125,11 +125,11 @@ impl TraceWorker {
                 Err(error) => json!({ "error": error }),
             },
             Some("off") => {
-                self.end("somebody switched it off");
+                self.end("it was switched off by `trace off`");
                 self.status()
             }
             Some("on" | "status") => self.status(),
-            _ => json!({ "error": "an order that this recorder does not know" }),
+            _ => json!({ "error": "unknown command" }),
         }
     }
 
@@ -144,7 +144,7 @@ impl TraceWorker {
         };
         let now = SystemClock.read().running_ns;
         let mut session = TraceSession::start(options, rate, now).map_err(|error| {
-            let text = format!("single requests cannot be seen: {error}");
+            let text = format!("cannot trace single requests: {error}");
             self.note(text.clone());
             text
         })?;
@@ -152,7 +152,7 @@ impl TraceWorker {
         self.sessions += 1;
         lock(&self.shared).session = self.sessions;
         self.note(format!(
-            "single requests are traced ({}), at most {} % of the processors",
+            "tracing single requests ({}), with at most {} % of the processors",
             session.method(),
             budget * 100.0
         ));
@@ -167,7 +167,7 @@ impl TraceWorker {
             shared.session = 0;
             shared.pending.clear();
             drop(shared);
-            self.note(format!("single requests are no longer traced: {why}"));
+            self.note(format!("tracing of single requests ended: {why}"));
         }
     }
 
@@ -208,7 +208,7 @@ impl TraceWorker {
         let is_short = running.session.method() == "bpf" && BlockDeviceNames::default().disks() != running.disks;
         if is_short {
             let budget = running.budget;
-            self.end("disks came or went, and it begins anew");
+            self.end("disks were added or removed, so it restarts");
             // what is refused is a note
             let _ = self.begin(budget);
         }

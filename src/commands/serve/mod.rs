@@ -13,6 +13,7 @@ use diskwright_base::units::parse_duration;
 use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, random_text};
 
+use super::alerts::AlertArguments;
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
 use super::store::StoreArguments;
@@ -28,14 +29,15 @@ const TOKEN_BYTES: usize = 24;
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Page")]
 pub struct PageArguments {
-    /// Read the token from this file, which is made with a random one where it is missing; who shows no token gets
-    /// nothing. Addresses other than this machine's own need it
+    /// Read the access token from this file; if the file is missing, it is created with a random
+    /// token. Requests without the token are refused. Required for addresses other than the
+    /// loopback interface
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A further name under which browsers may ask, such as that of a proxy (repeatable)
+    /// Another host name that browsers may use, such as that of a proxy (repeatable)
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// What the page shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    /// What the page shows, instead of the built-in panels; by default ~/.config/diskwright/watch.toml, if it exists
     #[arg(long, value_name = "FILE.toml")]
     panels: Option<PathBuf>,
 }
@@ -43,7 +45,7 @@ pub struct PageArguments {
 /// Arguments of `serve`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to show, ours or other tools', also ones that are being recorded; by default, this machine, live
+    /// Logs to show, of Diskwright or other tools, even while they are being recorded; by default, this machine, live
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// Where to listen: a port (on the loopback interface), or ADDRESS:PORT
@@ -60,7 +62,9 @@ pub struct Arguments {
     judging: why::JudgingArguments,
     #[command(flatten)]
     asking: StoreArguments,
-    /// Print where it listens as JSON
+    #[command(flatten)]
+    alerts: AlertArguments,
+    /// Print the address as JSON
     #[arg(long)]
     json: bool,
 }
@@ -93,13 +97,14 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone())?)]);
+        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone(), &arguments.alerts)?)]);
     }
-    of_logs(&arguments.log, &arguments.window, pack)
+    of_logs(arguments, pack)
 }
 
 /// The logs by host; logs that do not say theirs are a host each.
-pub fn of_logs(paths: &[PathBuf], window: &LogWindow, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    let Arguments { log: paths, window, alerts, .. } = arguments;
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
     for path in paths {
         let logs = Logs::open(std::slice::from_ref(path), window)?;
@@ -115,10 +120,10 @@ pub fn of_logs(paths: &[PathBuf], window: &LogWindow, pack: &Pack) -> Result<Vec
             }
         }
     }
-    let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Box<dyn HostSource> {
-        Box::new(ServedSource::of_logs(name, logs, &paths, pack.clone()))
+    let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Result<Box<dyn HostSource>, Failure> {
+        Ok(Box::new(ServedSource::of_logs(name, logs, &paths, (pack.clone(), Some(alerts)))?))
     };
-    Ok(groups.into_iter().map(source).collect())
+    groups.into_iter().map(source).collect()
 }
 
 /// The machines of a store, worst first; each is read when somebody looks at it.
@@ -131,6 +136,7 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
             name,
             verdict: Some(verdict),
             pack: pack.clone(),
+            alerts: Some(arguments.alerts.clone()),
             is_live: false,
             interval_ns: 1_000_000_000,
             paths: Vec::new(),
@@ -142,8 +148,14 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
     Ok(ranked.into_iter().map(source).collect())
 }
 
-/// Serves a log that this process records; the log is all that the two have in common.
-pub fn recording(listen: &str, page: &PageArguments, dir: &Path, every: Duration) -> Result<WebView, Failure> {
+/// Serves a log that this process records; the log is all that the two have in common. `raises` says that the
+/// recorder raises alerts, so that the page need not look for them.
+pub fn recording(
+    listen: &str,
+    page: &PageArguments,
+    (dir, every): (&Path, Duration),
+    raises: bool,
+) -> Result<WebView, Failure> {
     let missing = || Failure::Failed("there is no rule pack `default`".into());
     let pack = packs::builtin("default").ok_or_else(missing)??;
     let paths = vec![dir.to_owned()];
@@ -152,6 +164,7 @@ pub fn recording(listen: &str, page: &PageArguments, dir: &Path, every: Duration
         name: own_name(),
         verdict: None,
         pack: pack.clone(),
+        alerts: (!raises).then(AlertArguments::default),
         is_live: true,
         interval_ns: i64::try_from(every.as_nanos()).unwrap_or(i64::MAX),
         paths,
@@ -171,7 +184,8 @@ pub fn start(
 ) -> Result<WebView, Failure> {
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
-        let reason = format!("--listen {listen} is not this machine alone: --token-file FILE says who may ask");
+        let reason =
+            format!("--listen {listen} is reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(token).transpose()?;
@@ -194,9 +208,9 @@ pub fn start(
             output::warn(format_args!("serving http://{address}/?token={token}"));
         }
         (Some(_), Some(file)) => {
-            output::warn(format_args!("serving http://{address}/ to who shows the token in {}", file.display()));
+            output::warn(format_args!("serving http://{address}/ to clients with the token in {}", file.display()));
         }
-        _ => output::warn(format_args!("serving http://{address}/ to this machine; press Ctrl-C to stop")),
+        _ => output::warn(format_args!("serving http://{address}/ to this machine only; press Ctrl-C to stop")),
     }
     Ok(view)
 }
@@ -214,7 +228,7 @@ fn token(path: &Path) -> Result<String, Failure> {
     }
     let token = credentials::secret(path)?;
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b)) {
-        let reason = "a token has at least 16 letters, digits, `-`, `_`, `.` or `~`";
+        let reason = "a token needs at least 16 letters, digits, `-`, `_`, `.` or `~`";
         return Err(Failure::Failed(format!("{}: {reason}", path.display())));
     }
     Ok(token)

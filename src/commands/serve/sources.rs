@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use diskwright_base::{LogPiece, Note, Topology};
-use diskwright_dashboard::History;
+use diskwright_dashboard::{Alert, History};
 use diskwright_datastore::StoreError;
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_logs::ReadSummary;
@@ -63,14 +63,23 @@ impl ServedSource {
     }
 
     /// This machine.
-    pub fn live(every: Duration, pack: Pack) -> Result<ServedSource, Failure> {
-        let desk = AlertDesk::new(&AlertArguments::default(), pack.clone())?;
+    pub fn live(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
+        let desk = AlertDesk::new(alerts, pack.clone())?;
         Ok(ServedSource::of(own_name(), WatchSource::live(every, desk)?, pack))
     }
 
-    /// Logs of one host.
-    pub fn of_logs(name: String, logs: Logs, paths: &[PathBuf], pack: Pack) -> ServedSource {
-        ServedSource::of(name, WatchSource::of_logs(logs, paths), pack)
+    /// Logs of one host; alerts are looked for in them, unless somebody else raises them.
+    pub fn of_logs(
+        name: String,
+        logs: Logs,
+        paths: &[PathBuf],
+        (pack, alerts): (Pack, Option<&AlertArguments>),
+    ) -> Result<ServedSource, Failure> {
+        let mut watched = WatchSource::of_logs(logs, paths);
+        if let Some(alerts) = alerts {
+            watched = watched.with_alerts(AlertDesk::new(alerts, pack.clone())?)?;
+        }
+        Ok(ServedSource::of(name, watched, pack))
     }
 
     /// The logs of a stretch; of a live machine, what is remembered of it is written into one first.
@@ -119,6 +128,13 @@ impl HostSource for ServedSource {
 
     fn interval_ns(&self) -> i64 {
         self.interval_ns
+    }
+
+    fn alerts(&self, stretch: Stretch) -> (Vec<Alert>, bool) {
+        match &*lock(&self.watched) {
+            WatchSource::Logged(logged) => logged.found(stretch),
+            WatchSource::Live(_) => (Vec::new(), true),
+        }
     }
 
     fn can_mark(&self) -> bool {
@@ -181,6 +197,8 @@ pub struct LateSource {
     /// On all of it, where that is known already.
     pub verdict: Option<Result<Verdict, String>>,
     pub pack: Pack,
+    /// Which alerts are looked for in its logs; none where its recorder raises them.
+    pub alerts: Option<AlertArguments>,
     pub is_live: bool,
     /// The usual time between ticks, as long as no log says it.
     pub interval_ns: i64,
@@ -193,7 +211,7 @@ pub struct LateSource {
 
 impl LateSource {
     fn served(&self) -> Result<&ServedSource, String> {
-        self.fetched.get().ok_or_else(|| "it is still being read".to_owned())
+        self.fetched.get().ok_or_else(|| "it is still loading".to_owned())
     }
 }
 
@@ -206,7 +224,9 @@ impl HostSource for LateSource {
         let _one = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         if self.fetched.get().is_none() {
             let logs = (self.fetch)(&self.name).map_err(words)?;
-            let _ = self.fetched.set(ServedSource::of_logs(self.name.clone(), logs, &self.paths, self.pack.clone()));
+            let judging = (self.pack.clone(), self.alerts.as_ref());
+            let source = ServedSource::of_logs(self.name.clone(), logs, &self.paths, judging).map_err(words)?;
+            let _ = self.fetched.set(source);
         }
         Ok(())
     }
@@ -229,6 +249,10 @@ impl HostSource for LateSource {
 
     fn verdict(&self) -> Option<Result<Verdict, String>> {
         self.verdict.clone()
+    }
+
+    fn alerts(&self, stretch: Stretch) -> (Vec<Alert>, bool) {
+        self.fetched.get().map_or((Vec::new(), true), |source| source.alerts(stretch))
     }
 
     fn can_mark(&self) -> bool {

@@ -57,7 +57,7 @@ fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
     let Some(id) = format else { return Ok(open(paths)?) };
     let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
         let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!("--trace-format {id}: no such format; known are {known}")));
+        return Err(Failure::Usage(format!("--trace-format {id}: unknown format; formats: {known}")));
     };
     Ok(open_as(paths, format)?)
 }

@@ -27,8 +27,7 @@ pub fn of(
     }
     if report.of_further_devices > 0 {
         out.push_str(&format!(
-            "{} requests of more devices are included in the total \
-                               only\n",
+            "{} requests of more devices are included in the total only\n",
             report.of_further_devices
         ));
     }
@@ -51,7 +50,7 @@ pub fn of(
 fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
-        _ => format!("{} on a clock of its own", units::display(report.all.flow.seconds(), "s")),
+        _ => format!("{} on a separate clock", units::display(report.all.flow.seconds(), "s")),
     };
     let files = match summary.files.as_slice() {
         [one] => one.clone(),
@@ -66,11 +65,11 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
-        let what = format!("{requests} requests of {device} were passed on");
+        let what = format!("{requests} requests of {device} were passed on to another device");
         lines.push(if once {
-            format!("{what}: they count at the device below (--instance {device} shows them)")
+            format!("{what} and count there (--instance {device} shows them)")
         } else {
-            format!("{what} to a device below, which has them too")
+            format!("{what}, which counts them too")
         });
     }
     let mut counted = |count: u64, what: &str| {
@@ -89,11 +88,11 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
 }
 
 fn share(value: Option<f64>) -> String {
-    value.map_or_else(|| "not known".into(), |v| units::display(v, "fraction"))
+    value.map_or_else(|| "unknown".into(), |v| units::display(v, "fraction"))
 }
 
 fn rate(value: Option<f64>) -> String {
-    value.map_or_else(|| "not known".into(), |v| units::display(v, "per_s"))
+    value.map_or_else(|| "unknown".into(), |v| units::display(v, "per_s"))
 }
 
 fn bytes(value: u64) -> String {
@@ -116,7 +115,7 @@ fn overview(report: &TraceReport) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let mut row = |name: &str, f: &Figures| {
-        let outstanding = f.flow.mean_outstanding.map_or_else(|| "not known".into(), units::digits);
+        let outstanding = f.flow.mean_outstanding.map_or_else(|| "unknown".into(), units::digits);
         table.row([
             name.to_owned(),
             f.requests.to_string(),
@@ -168,7 +167,7 @@ fn times(f: &Figures) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let mut row = |title: &str, h: &Histogram| {
-        let show = |ns: Option<f64>| ns.map_or_else(|| "not known".into(), |ns| units::display(ns * 1e-9, "s"));
+        let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::display(ns * 1e-9, "s"));
         let quantiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(|q| show(h.quantile(q)));
         let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
         table.row(cells.into_iter().chain(quantiles).chain([show(h.most().map(|m| m as f64))]));
@@ -187,7 +186,7 @@ fn times(f: &Figures) -> TextTable {
 fn places(f: &Figures) -> TextTable {
     let mut table = TextTable::new().text("").text("");
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    let variation = f.flow.variation.map_or_else(|| "not known".into(), units::digits);
+    let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::digits);
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
     row("begins where the previous one ended", share(f.sequential));
     row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));

@@ -78,7 +78,7 @@ fn responses(report: &SimulationReport) -> Curves {
     Curves {
         title: "Share of requests by response time".into(),
         x: axis("Response time", "s", AxisScale::Linear),
-        y: axis("Share of requests that are quicker", "fraction", AxisScale::Linear),
+        y: axis("Share of requests that are faster", "fraction", AxisScale::Linear),
         lines: report.workloads.iter().map(line).collect(),
     }
 }

@@ -80,8 +80,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
     let end = requests.iter().map(|r| r.io.end()).max().unwrap_or(0);
     if end > model.blocks() {
         notes.push(format!(
-            "requests reach block {end} of a drive of {}; those beyond its end go to its \
-                            end",
+            "requests reach block {end} of a drive with {} blocks; those beyond the end are moved to the end",
             model.blocks()
         ));
     }
@@ -139,8 +138,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     }
     if overlapping > 0 {
         notes.push(format!(
-            "{overlapping} requests arrived before the previous one completed; they are replayed one \
-                            by one"
+            "{overlapping} requests arrived before the previous one completed; they are replayed one by one"
         ));
     }
     let summary = trace.summary();
@@ -260,14 +258,15 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
     for share in SHARES {
         let of = |times: &[Ns]| display(quantile(times, share), "s");
-        let name = format!("{} % are quicker than", (share * 100.0).round());
+        let name = format!("{} % are faster than", (share * 100.0).round());
         table.row([name, String::new(), of(&measured), of(&predicted)]);
     }
     out += &table.render(style);
     out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), display(share, "fraction"));
     out += &spent(replay, requests as u64);
     let block = |ns: Ns| display(ns as f64 / 1e9, "s");
-    let blocks = format!("{} a block read, {} written", block(outcome.read_block), block(outcome.write_block));
+    let blocks =
+        format!("{} per block read, {} per block written", block(outcome.read_block), block(outcome.write_block));
     out += &format!("channel: {blocks} (from: {})\n", outcome.channel_from);
     for note in &outcome.notes {
         out += &format!("note: {}\n", style.clean(note));
@@ -298,7 +297,7 @@ fn distributions(replay: &Replay) -> Curves {
     Curves {
         title: "Share of requests by response time".into(),
         x: axis("Response time", "s"),
-        y: axis("Share of requests that are quicker", "fraction"),
+        y: axis("Share of requests that are faster", "fraction"),
         lines: vec![line("measured", &replay.measured), line("predicted", &replay.predicted)],
     }
 }
@@ -321,12 +320,12 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
         let of = |times: &[Ns]| display(quantile(times, *share), "s");
         vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
     };
-    let titles = ["are quicker than", "measured", "predicted"].map(str::to_owned).to_vec();
+    let titles = ["are faster than", "measured", "predicted"].map(str::to_owned).to_vec();
     let quantiles = SheetTable { titles, rows: SHARES.iter().map(row).collect() };
     let distributions =
         SheetSection { title: "Distributions".into(), charts, tables: vec![quantiles], ..SheetSection::default() };
     let words = std::iter::once(spent(replay, replay.predicted.len() as u64)).chain(outcome.notes.iter().cloned());
-    let facts = SheetSection { title: "What it rests on".into(), words: words.collect(), ..SheetSection::default() };
+    let facts = SheetSection { title: "Assumptions".into(), words: words.collect(), ..SheetSection::default() };
     PageSheet {
         title: title.to_owned(),
         made: "Replayed by the simulator".into(),
@@ -357,5 +356,5 @@ fn spent(replay: &Replay, requests: u64) -> String {
         ("waiting", spent.waiting_s),
     ];
     let words = parts.map(|(name, sum)| format!("{name} {}", display(mean(sum, requests).unwrap_or(f64::NAN), "s")));
-    format!("where the predicted time goes: {}\n", words.join(", "))
+    format!("breakdown of the predicted time: {}\n", words.join(", "))
 }

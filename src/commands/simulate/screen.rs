@@ -29,7 +29,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
         let per = array.member_ios as f64 / array.counts.requests() as f64;
         let each = array.totals.throughput_per_s();
         let name = style.clean(&array.name);
-        out += &format!("\n{name}: {} of users, {} member I/Os for each", display(each, "per_s"), digits(per));
+        out += &format!("\n{name}: {} from users, {} member I/Os for each", display(each, "per_s"), digits(per));
         if let Some(background) = &array.background {
             let share = background.done_bytes as f64 / background.all_bytes.max(1) as f64;
             let task = format!("{:?}", background.task).to_lowercase();
@@ -92,7 +92,7 @@ pub fn name(component: &Component) -> String {
 
 /// The line on where the path is fullest.
 pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
-    let Some(component) = fullest(outcome) else { return "no time went by".to_owned() };
+    let Some(component) = fullest(outcome) else { return "no time elapsed".to_owned() };
     let share = component.utilisation();
     let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
     let many = outcome.report.components.iter().filter(alike).count();
@@ -105,8 +105,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
         s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
         _ => format!(
-            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the \
-                      rate"
+            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the rate"
         ),
     }
 }
@@ -165,7 +164,8 @@ fn is_each_request(
 
 /// The parts in the order of the path.
 fn components(report: &SimulationReport, style: &Style) -> String {
-    let mut out = style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "at work", w = BAR + 6)) + "\n";
+    let mut out =
+        style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "utilization", w = BAR + 6)) + "\n";
     let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == ComponentKind::Drive).collect();
     for component in report.components.iter().filter(|c| c.kind != ComponentKind::Drive && c.totals.arrived > 0) {
         out += &line(component, style);
@@ -179,7 +179,7 @@ fn components(report: &SimulationReport, style: &Style) -> String {
     if drives.len() > shown.len() {
         let least = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
         let words =
-            format!("and {} more drives, at work {} or more", drives.len() - shown.len(), display(least, "fraction"));
+            format!("and {} more drives, busy {} or more", drives.len() - shown.len(), display(least, "fraction"));
         out += &format!("{}\n", style.paint(Ink::Dim, &words));
     }
     out

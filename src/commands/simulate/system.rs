@@ -72,7 +72,7 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
     if system.workloads.is_empty() {
         let name = path.display();
         let because = "the system has no load: add at least one [[workload]]";
-        return Err(Failure::Failed(format!("{name}: {because} (`disk` serves it to programs without a workload)")));
+        return Err(Failure::Failed(format!("{name}: {because} (`disk` can serve it to programs without a workload)")));
     }
     let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
     let mut log = running
@@ -201,7 +201,7 @@ pub fn simulate(
         }
     });
     let refused = simulation.refused().iter();
-    notes.extend(refused.map(|(at, why)| format!("at {} s nothing happened: {why}", *at as f64 / 1e9)));
+    notes.extend(refused.map(|(at, why)| format!("the change at {} s had no effect: {why}", *at as f64 / 1e9)));
     match failed {
         Some(error) => Err(error),
         None => Ok(SimulationOutcome { system, notes, report, course }),

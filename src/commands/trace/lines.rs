@@ -88,7 +88,7 @@ fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
         let name = style.clean(&session.names.name(oldest.device));
         let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
         let text =
-            format!("{name}: {under_way} requests not done, the oldest ({}) for {seconds}", oldest.operation.title());
+            format!("{name}: {under_way} requests in flight, the oldest ({}) for {seconds}", oldest.operation.title());
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &text)));
     }
     out

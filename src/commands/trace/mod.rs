@@ -31,24 +31,24 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Arguments of `trace`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Disks or partitions' disks to trace, by name or path; by default all. Or `status`: what can be traced
-    /// here, and who traces. Or `on` or `off`, with the log's folder where several recorders run: a running
-    /// recorder begins or ends to trace
+    /// Disks to trace, by name or path of a disk or partition; by default all. Or `status`: show
+    /// what can be traced here, and running traces. Or `on` or `off`: make a running recorder start
+    /// or stop tracing; name its log's folder if several recorders run
     #[arg(value_name = "DEVICE|status|on|off")]
     devices: Vec<String>,
     /// How long to trace
     #[arg(long = "for", default_value = "60s", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Duration,
-    /// Print a line a device and operation at this interval
+    /// Print one line per device and operation at this interval
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
     every: Duration,
-    /// How requests are seen: every event (tracefs), histograms in the kernel (bpf), or whichever suits the rate
+    /// How to trace: every event (tracefs), histograms in the kernel (bpf), or whichever suits the request rate
     #[arg(long, value_enum, default_value_t = TraceMethodArgument::Auto)]
     method: TraceMethodArgument,
-    /// The share of all processors' time that tracing may take; above it, less is traced, and that is reported
+    /// Maximum share of all processors' time for tracing; above it, tracing is reduced, and the result says so
     #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE")]
     budget: f64,
-    /// Keep the requests in this file, in blktrace's format; `show`, `simulate --replay` and blkparse read it
+    /// Write the requests to this file in blktrace's format, which `show`, `simulate --replay` and blkparse read
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print the result as JSON
@@ -65,7 +65,7 @@ enum TraceMethodArgument {
 
 /// `1%` or `0.01`.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no share: 1% or 0.01");
+    let wrong = || format!("`{text}` is not a share; write 1% or 0.01");
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
     let share = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
     if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--every takes at least {} ms", POLL.as_millis())));
     }
     if arguments.out.is_some() && arguments.method == TraceMethodArgument::Bpf {
-        return Err(Failure::Usage("--out needs single requests, and --method bpf keeps none of them".into()));
+        return Err(Failure::Usage("--out needs single requests, which --method bpf does not keep".into()));
     }
     match &arguments.out {
         Some(path) => output_file::stream(path, |out| trace(arguments, disks, Some((path, out)))),
@@ -222,13 +222,15 @@ fn explain(error: SessionError) -> Failure {
     let words = std::env::args().skip(1).map(output::name).collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
-            "Tracing takes root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
+            "Tracing needs root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
              sudo diskwright {words}"
         )
     } else {
-        "A kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE has these events; see\ndiskwright trace status".into()
+        "These events need a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE; see\ndiskwright trace \
+         status"
+            .into()
     };
     Failure::Failed(format!(
-        "single requests cannot be seen: {error}.\n{remedy}\nUntil then, averages are what there is: diskwright why"
+        "cannot trace single requests: {error}.\n{remedy}\nUntil then, use averages: diskwright why"
     ))
 }

@@ -11,7 +11,7 @@ use super::super::{Failure, output};
 pub fn give(order: &str, log: Option<&str>, budget: f64, as_json: bool) -> Result<(), Failure> {
     let (path, before) = choose(control::recorders(), log)?;
     let answer = control::order(&path, order, budget).map_err(|error| {
-        Failure::Failed(format!("the recorder (process {}) does not answer: {error}", before["pid"]))
+        Failure::Failed(format!("the recorder (process {}) does not respond: {error}", before["pid"]))
     })?;
     if let Some(error) = answer["error"].as_str() {
         return Err(Failure::Failed(output::name(error)));
@@ -34,7 +34,7 @@ pub fn line(status: &Value) -> String {
                 .map_or_else(String::new, |s| format!(", {:.2} % of the processors", s * 100.0));
             let sampled = match trace["sampled"].as_u64() {
                 None | Some(1) => String::new(),
-                Some(one_of) => format!(", 1 of {one_of} places"),
+                Some(one_of) => format!(", 1 of {one_of} address ranges"),
             };
             let (requests, lost) =
                 (trace["requests"].as_u64().unwrap_or(0), trace["lost_events"].as_u64().unwrap_or(0));
@@ -49,7 +49,7 @@ pub fn line(status: &Value) -> String {
 
 fn choose(recorders: Vec<(PathBuf, Value)>, log: Option<&str>) -> Result<(PathBuf, Value), Failure> {
     if recorders.is_empty() {
-        let how = "start one that traces with `diskwright record DIR --trace`";
+        let how = "to start one that traces, run `diskwright record DIR --trace`";
         return Err(Failure::Failed(format!("no recorder of this user is running; {how}")));
     }
     let wanted = log.map(|log| std::fs::canonicalize(log).unwrap_or_else(|_| PathBuf::from(log)));
@@ -62,7 +62,7 @@ fn choose(recorders: Vec<(PathBuf, Value)>, log: Option<&str>) -> Result<(PathBu
     let mut found: Vec<(PathBuf, Value)> = recorders.into_iter().filter(|(_, status)| is_it(status)).collect();
     match (found.pop(), found.len()) {
         (Some(one), 0) => Ok(one),
-        (None, _) => Err(Failure::Failed(format!("no recorder writes that log; there are\n{names}"))),
+        (None, _) => Err(Failure::Failed(format!("no recorder writes that log; running recorders:\n{names}"))),
         (Some(_), _) => Err(Failure::Usage(format!("name the log of one of these recorders:\n{names}"))),
     }
 }

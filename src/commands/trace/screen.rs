@@ -45,9 +45,9 @@ pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Opt
     if pid <= 0 {
         Some("not seen")
     } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]) {
-        Some("a thread of the kernel, for others")
+        Some("a kernel thread, for other programs")
     } else if operation == TracedOperation::Write {
-        Some("written back, for others")
+        Some("write-back, for other programs")
     } else {
         None
     }
@@ -73,7 +73,7 @@ pub fn of(
     let mut out = heading(session);
     let devices = session.summary.devices();
     if devices.is_empty() {
-        out.push_str("no requests were seen\n");
+        out.push_str("no requests were traced\n");
     }
     let from_ns = clock.running_ns.saturating_sub(session.cost().elapsed_ns);
     for device in devices {
@@ -103,7 +103,7 @@ fn heading(session: &TraceSession) -> String {
     };
     let sampled = match session.sampled() {
         1 => String::new(),
-        one_of => format!(", 1 of {one_of} places"),
+        one_of => format!(", 1 of {one_of} address ranges"),
     };
     // the session's remarks were printed when they came up (lines.rs)
     format!("\n{seconds} traced: {how}{sampled}\n")
@@ -119,7 +119,7 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
     match session.counted_by_kernel(device, totals) {
         Some(counted) => {
             let without =
-                if session.method() == "bpf" { " (callers' flushes among them, which are not traced)" } else { "" };
+                if session.method() == "bpf" { " (including callers' flushes, which are not traced)" } else { "" };
             format!(": {traced} requests traced, {} counted by the kernel{without}", counted.total())
         }
         None => format!(": {traced} requests traced"),
@@ -157,7 +157,7 @@ fn stages(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
     let mut table = table("stage");
     for (operation, sum) in operations {
         let stages = [
-            ("waits for a place", &sum.queue),
+            ("waits for a queue tag", &sum.queue),
             ("waits in the scheduler", &sum.scheduler),
             ("at the device", &sum.device),
         ];
@@ -228,7 +228,7 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
         return String::new();
     }
     let mut table = TextTable::new()
-        .column("who asked", Align::Left)
+        .column("sent by", Align::Left)
         .column("thread", Align::Right)
         .column("operation", Align::Left)
         .column("requests", Align::Right)
@@ -269,12 +269,12 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     let named = threads.iter().take(MOST_ASKERS).map(one).collect::<Vec<_>>().join(", ");
     let text = match certainty(&threads) {
         DirtyCertainty::Unknown if session.dirtied().is_none() => {
-            "who dirtied the pages is seen by single events alone (--method tracefs)".to_owned()
+            "only single events show who dirtied the pages (--method tracefs)".to_owned()
         }
-        DirtyCertainty::Unknown => "who dirtied the pages is not known: nobody did so while this traced".to_owned(),
-        DirtyCertainty::Likely => format!("pages were dirtied by {named}: what is written back is likely theirs"),
+        DirtyCertainty::Unknown => "who dirtied the pages is unknown: no program did so during the trace".to_owned(),
+        DirtyCertainty::Likely => format!("pages were dirtied by {named}; the write-back is probably theirs"),
         DirtyCertainty::Guess => {
-            format!("pages were dirtied by {named}: whose are written back is a guess by these shares")
+            format!("pages were dirtied by {named}; the write-back is divided by these shares, as an estimate")
         }
     };
     format!("{text}\n")
@@ -290,11 +290,11 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .column("ended", Align::Left)
         .column("device", Align::Left)
         .column("operation", Align::Left)
-        .column("place", Align::Right)
+        .column("offset", Align::Right)
         .column("size", Align::Right)
         .column("at device", Align::Right)
         .column("depth", Align::Right)
-        .text("who asked");
+        .text("sent by");
     for (request, is_done) in worst.iter().take(MOST_WORST) {
         let who = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
         table.row([
@@ -317,13 +317,14 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let (cost, loss) = (session.cost(), session.loss());
     let mut out = String::from("\n");
     if loss.total() > 0 {
-        let text = format!("{} events were lost: figures are of what was seen", loss.total());
+        let text = format!("{} events were lost; the figures cover the others", loss.total());
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     } else if loss.unread == 0 {
-        out.push_str("no event was lost\n");
+        out.push_str("no events were lost\n");
     }
     if loss.unread > 0 {
-        let text = format!("what {} processors lost is not known: the kernel's count could not be read", loss.unread);
+        let text =
+            format!("the losses of {} processors are unknown: the kernel's count could not be read", loss.unread);
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
     let beginnings = match (session.counts(), session.kernel_loss()) {
@@ -332,7 +333,10 @@ fn footer(session: &TraceSession, style: &Style) -> String {
                 out.push_str(&format!("{} events and {} pages could not be read\n", read.unknown, read.pages_cut));
             }
             if pairs.clock_back > 0 {
-                out.push_str(&format!("{} requests ended before they began: clocks differ\n", pairs.clock_back));
+                out.push_str(&format!(
+                    "{} requests ended before they began: the processors' clocks differ\n",
+                    pairs.clock_back
+                ));
             }
             pairs.without_beginning
         }
@@ -340,15 +344,17 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         (None, None) => 0,
     };
     if beginnings > 0 {
-        out.push_str(&format!("{beginnings} completions of requests whose beginning was not seen are left out\n"));
+        out.push_str(&format!(
+            "{beginnings} completions are left out, because the start of their requests was not traced\n"
+        ));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
-        out.push_str(&format!("{unfinished} requests were not done at the end\n"));
+        out.push_str(&format!("{unfinished} requests were still in flight at the end\n"));
     }
     let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
     let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));
     out.push_str(&format!(
-        "cost: {share} of {} processors ({} here, {} in the kernel at {} an event, {rate} events)\n",
+        "cost: {share} of {} processors ({} in this program, {} in the kernel: {rate} events at {} each)\n",
         cost.processors,
         units::display(cost.reader_ns as f64 / 1e9, "s"),
         units::display(cost.kernel_ns / 1e9, "s"),

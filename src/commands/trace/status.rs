@@ -36,12 +36,12 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
         Some(because) => format!("tracefs: not usable: {because}\n"),
     };
     text.push_str(&match bpf {
-        Some(true) => "bpf: allowed for programs without privileges\n".to_owned(),
-        Some(false) => "bpf: takes root, or CAP_BPF and CAP_PERFMON\n".to_owned(),
-        None => "bpf: this kernel has none\n".to_owned(),
+        Some(true) => "bpf: allowed for unprivileged programs\n".to_owned(),
+        Some(false) => "bpf: needs root, or CAP_BPF and CAP_PERFMON\n".to_owned(),
+        None => "bpf: not available in this kernel\n".to_owned(),
     });
     if usable && !has_start {
-        text.push_str("this kernel does not tell when a request starts (6.5 and later do)\n");
+        text.push_str("this kernel does not report when a request starts (6.5 and later do)\n");
     }
     for (name, lives) in &instances {
         let state = if *lives { "traces now" } else { "was left by a killed process; the next trace removes it" };

@@ -1,13 +1,14 @@
 //! This machine's ticks. A thread of its own samples, so that a slow terminal delays no tick.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
 use diskwright_base::{Note, Schema, Tick};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_dashboard::{History, RecentHistory};
+use diskwright_datastore::WriterOptions;
 
 use super::super::Failure;
 use super::super::alerts::AlertDesk;
@@ -17,6 +18,10 @@ use super::super::live::Pacer;
 const WAITING: usize = 120;
 /// Memory for what was seen.
 const REMEMBERED: usize = 192 << 20;
+
+/// Processes are looked at so often, and at once where somebody waits: a look is most of what a tick costs, and what is
+/// shown is a mean of as much time.
+const PROCESSES_EVERY: Duration = Duration::from_secs(5);
 
 /// A tick as the sampler gave it.
 struct LiveTick {
@@ -62,10 +67,14 @@ impl LiveFeed {
     /// Takes in the ticks that wait; true where there were any.
     pub fn take(&mut self) -> Result<bool, Failure> {
         let before = self.taken;
-        while let Ok(tick) = self.ticks.try_recv() {
-            self.keep(tick);
+        loop {
+            match self.ticks.try_recv() {
+                Ok(tick) => self.keep(tick),
+                Err(TryRecvError::Empty) => return Ok(self.taken > before),
+                // a screen that stands still must not pass for a machine that does
+                Err(TryRecvError::Disconnected) => return Err(Failure::Failed("the sampler has ended".into())),
+            }
         }
-        Ok(self.taken > before)
     }
 
     /// Waits until there were so many ticks.
@@ -95,7 +104,7 @@ impl LiveFeed {
 
 /// Samples until nobody listens or a signal says to end.
 fn sample(every: Duration, desk: &mut AlertDesk, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
-    let options = SamplerOptions { slow_every: every.max(Duration::from_secs(2)), ..SamplerOptions::default() };
+    let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
     let (mut left_out, mut unsent) = (0, Vec::new());
@@ -103,10 +112,12 @@ fn sample(every: Duration, desk: &mut AlertDesk, sender: &SyncSender<LiveTick>) 
     loop {
         let mut notes = sampler.take_notes();
         if left_out > 0 {
-            let text = format!("{left_out} ticks were left out: the terminal was too slow");
+            let text = format!("{left_out} ticks were skipped: the terminal was too slow");
             notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
         }
-        let (schema, tick, row) = (sampler.schema().clone(), sampler.stamp(), sampler.row().to_vec());
+        // as a log keeps it, so that a replay shows the same to the last digit
+        let tick = WriterOptions::default().kept(sampler.stamp());
+        let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));
         unsent.extend(desk.tick(&schema, tick, &row).iter().map(AlertEvent::note));
         let alerts = std::mem::take(&mut unsent);

@@ -1,11 +1,14 @@
 //! Alerts of logs that are on the screen: a thread of its own looks for them, so that the screen comes at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_dashboard::Alert;
+use diskwright_dashboard::alerts::{merge, of_note};
 
 use super::super::Failure;
 use super::super::alerts::AlertDesk;
@@ -18,20 +21,38 @@ const GROWING_NS: i64 = 3_600_000_000_000;
 /// How often a log is asked for more.
 const NAP: Duration = Duration::from_millis(500);
 
+/// What was found so far.
+#[derive(Default)]
+struct AlertFinds {
+    notes: Mutex<Vec<Note>>,
+    /// The log holds alerts of its recorder's: what is found beside them would be the same once more.
+    has_own: AtomicBool,
+    is_done: AtomicBool,
+}
+
 /// Alerts found so far; the thread ends where nobody reads them any more.
 #[derive(Clone, Default)]
-struct FoundAlerts(Arc<Mutex<Vec<Note>>>);
+struct FoundAlerts(Arc<AlertFinds>);
 
 impl FoundAlerts {
     fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
         // nothing is half done where a holder could panic
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds one; false where nobody reads.
     fn send(&self, note: Note) -> bool {
-        self.lock().push(note);
+        if !self.0.has_own.load(Ordering::Relaxed) {
+            self.lock().push(note);
+        }
         Arc::strong_count(&self.0) > 1
+    }
+
+    /// The log has its recorder's alerts.
+    fn give_way(&self) {
+        if !self.0.has_own.swap(true, Ordering::Relaxed) {
+            self.lock().clear();
+        }
     }
 }
 
@@ -52,6 +73,7 @@ impl LogAlerts {
             if let Err(failure) = look(logs, grows, desk, &sender) {
                 super::super::output::warn(failure);
             }
+            sender.0.is_done.store(true, Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("log-alerts".into()).spawn(look)?;
         Ok(LogAlerts { found, seen: 0, thread: Some(thread) })
@@ -74,6 +96,19 @@ impl LogAlerts {
         let _ = self.thread.take().map(JoinHandle::join);
     }
 
+    /// True once the log was looked through; of one that is being recorded, as far as there is one yet.
+    pub fn is_done(&self) -> bool {
+        self.found.0.is_done.load(Ordering::Relaxed)
+    }
+
+    /// The alerts of a stretch, each once.
+    pub fn list(&self, (from_ns, to_ns): (i64, i64)) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        self.found.lock().iter().filter_map(of_note).for_each(|alert| merge(&mut alerts, alert));
+        alerts.retain(|alert| alert.begin_ns <= to_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= from_ns));
+        alerts
+    }
+
     /// What was found in a stretch.
     pub fn read(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
         let notes = self.found.lock();
@@ -89,6 +124,7 @@ fn look(mut logs: Logs, grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -
         if !scan(&logs, range, &mut desk, found)? || !grows {
             return Ok(());
         }
+        found.0.is_done.store(true, Ordering::Relaxed);
         loop {
             crate::commands::live::nap(NAP);
             logs.grow()?;
@@ -110,6 +146,7 @@ fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlert
     let mut is_wanted = true;
     logs.read_between(range, |piece| {
         match piece {
+            LogPiece::Note(note) if note.kind == Note::ALERT => found.give_way(),
             LogPiece::Note(note) => desk.note(&note),
             LogPiece::Frame(frame) => {
                 for event in desk.frame(frame) {

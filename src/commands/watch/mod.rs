@@ -4,6 +4,8 @@
 pub mod live_feed;
 mod log_alerts;
 mod own_cost;
+#[cfg(test)]
+mod replay;
 pub mod sources;
 pub mod stretches;
 mod terminal;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
-use diskwright_dashboard::{Panels, Viewer};
+use diskwright_dashboard::{Panels, ViewWindow, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -30,7 +32,8 @@ use unattended::UnattendedRun;
 /// Arguments of `watch`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to look at, ours or other tools', also one that is being recorded; by default, this machine, live
+    /// Logs to watch, of Diskwright or other tools, even while they are being recorded; by default,
+    /// this machine, live
     log: Vec<PathBuf>,
     /// Sampling interval of this machine
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
@@ -39,19 +42,20 @@ pub struct Arguments {
     window: LogWindow,
     #[command(flatten)]
     judging: why::JudgingArguments,
-    /// What the screen shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    /// What the screen shows, instead of the built-in panels; by default
+    /// ~/.config/diskwright/watch.toml, if it exists
     #[arg(long, value_name = "FILE.toml")]
     panels: Option<PathBuf>,
-    /// Print one screen of the log's end, or of this machine after ten seconds, and end
+    /// Print one screen (the end of the log, or this machine after ten seconds) and exit
     #[arg(long)]
     once: bool,
-    /// The same as JSON; with --no-screen, each begin and end of an alert as a line of JSON
+    /// Print the screen as JSON; with --no-screen, one line of JSON when an alert begins and when it ends
     #[arg(long)]
     json: bool,
     /// Show no screen: print a line when an alert begins and when it ends
     #[arg(long, conflicts_with = "once")]
     no_screen: bool,
-    /// End with exit code 1 when this alert begins, or `any` (repeatable); implies --no-screen
+    /// Exit with code 1 when this alert begins, or `any` (repeatable); implies --no-screen
     #[arg(long, value_name = "ID", conflicts_with = "once")]
     fail_on: Vec<String>,
     /// How long to watch with --no-screen; by default until Ctrl-C, or the end of a log
@@ -74,8 +78,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(once || on_terminal || unattended) {
-        let reason =
-            "`watch` needs a terminal; --once prints one screen, --no-screen its alerts, and `why` gives the verdict";
+        let reason = "`watch` needs a terminal; use --once for one screen, --no-screen for alerts, or `why` \
+                      for the verdict";
         return Err(Failure::Usage(reason.into()));
     }
     if arguments.every < Duration::from_millis(100) {
@@ -131,7 +135,8 @@ fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
-    let window = screen.window(range, columns);
+    // nothing follows: the verdict is on the last minute to its end
+    let window = ViewWindow { judged_step_ns: 0, ..screen.window(range, columns) };
     let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
         return output::json(&view);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
-use diskwright_dashboard::History;
+use diskwright_dashboard::{Alert, History};
 
 use super::super::alerts::AlertDesk;
 use super::super::log::Logs;
@@ -13,8 +13,10 @@ use super::super::{Failure, mark};
 use super::live_feed::LiveFeed;
 use super::log_alerts::LogAlerts;
 
-/// A log whose last tick is younger than so many intervals is being recorded.
+/// A log whose last tick is younger than so many intervals, or than so long, is being recorded: a busy machine writes
+/// late.
 const FRESH: i64 = 5;
+const FRESH_NS: i64 = 3_000_000_000;
 
 /// What is watched.
 pub enum WatchSource {
@@ -74,6 +76,11 @@ impl History for LoggedHistory {
 }
 
 impl LoggedHistory {
+    /// Alerts of a stretch that were found beside those that the log holds, and whether all of it was looked through.
+    pub fn found(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
+        self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list(stretch), alerts.is_done()))
+    }
+
     fn take_alerts(&mut self) -> bool {
         self.alerts.as_mut().is_some_and(LogAlerts::take)
     }
@@ -105,7 +112,7 @@ impl WatchSource {
     pub fn is_recorded(logs: &Logs) -> bool {
         let interval_ns = usual_interval(logs);
         let age = SystemClock.read().wall_ns - logs.range.1;
-        logs.can_grow() && (-interval_ns..interval_ns * FRESH).contains(&age)
+        logs.can_grow() && (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age)
     }
 
     /// What was recorded.
@@ -170,7 +177,7 @@ impl WatchSource {
             WatchSource::Live(feed) => feed.note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
                 [path] if logged.can_mark() => mark::write(path, &note)?,
-                _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
+                _ => return Err(Failure::Failed("a bookmark can be set only in a single Diskwright log".into())),
             },
         }
         Ok(())

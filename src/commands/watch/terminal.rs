@@ -16,7 +16,7 @@ use ratatui::crossterm::event::{
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute, terminal};
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
 use super::super::{Failure, output, when};
 use super::own_cost::OwnMeter;
@@ -36,21 +36,25 @@ pub fn size() -> Option<(u16, u16)> {
 struct TakenTerminal(Terminal<CrosstermBackend<Stdout>>);
 
 impl TakenTerminal {
-    fn take() -> io::Result<TakenTerminal> {
+    /// Takes it; a panic of any thread gives it back and sets `ended`, for what is drawn afterwards would cover what
+    /// was said.
+    fn take(ended: &Arc<AtomicBool>) -> io::Result<TakenTerminal> {
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enter()?;
         // what is said of a panic must stand on the screen that stays
-        let told = std::panic::take_hook();
+        let (told, ended) = (std::panic::take_hook(), Arc::clone(ended));
         std::panic::set_hook(Box::new(move |info| {
+            ended.store(true, Ordering::Relaxed);
             leave();
             told(info);
         }));
-        Ok(TakenTerminal(Terminal::new(CrosstermBackend::new(stdout()))?))
+        Ok(TakenTerminal(terminal))
     }
 
     /// Stops this program as Ctrl-Z does, with the terminal as it was; draws anew when it goes on.
     fn suspend(&mut self) -> io::Result<()> {
         leave();
-        kill_process(getpid(), Signal::TSTP)?;
+        kill_process(getpid(), Signal::STOP)?;
         enter()?;
         self.0.clear()
     }
@@ -64,6 +68,7 @@ impl Drop for TakenTerminal {
 
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
+    output::hold();
     execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
@@ -71,6 +76,7 @@ fn enter() -> io::Result<()> {
 fn leave() {
     let _ = execute!(stdout(), cursor::Show, DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();
+    output::release();
 }
 
 /// Shows the screen until it is left.
@@ -79,14 +85,26 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
     }
+    let suspended = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTSTP, Arc::clone(&suspended))?;
     source.wait_for(1)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let mut meter = OwnMeter::default();
-    let mut taken = TakenTerminal::take()?;
+    let mut taken = TakenTerminal::take(&ended)?;
     let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
+    let mut complaints = 0;
     while !ended.load(Ordering::Relaxed) {
-        let mut changed = source.take()? && screen.follows();
+        let taken_in = source.take();
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut changed = taken_in? && screen.follows();
+        if suspended.swap(false, Ordering::Relaxed) {
+            taken.suspend()?;
+            changed = true;
+        }
+        changed |= complain(&mut screen, &mut complaints);
         let mut wait = NAP;
         while event::poll(wait)? {
             // all that was typed is taken before it is drawn
@@ -112,6 +130,14 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// Puts what another thread said at the bottom of the screen; true where there is something new.
+fn complain(screen: &mut WatchScreen, known: &mut usize) -> bool {
+    let (count, newest) = output::held();
+    let is_new = count > std::mem::replace(known, count);
+    newest.filter(|_| is_new).into_iter().for_each(|line| screen.say(line.trim_end().replace('\n', " ")));
+    is_new
 }
 
 /// Makes the view and draws it.
@@ -209,4 +235,40 @@ fn typed(code: KeyCode) -> Option<ScreenKey> {
         KeyCode::BackTab => ScreenKey::Tab(true),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Run by the test below, in a terminal.
+    #[test]
+    #[ignore = "takes the terminal and panics; the test below runs it"]
+    fn panics_on_the_screen() {
+        output::tell_panics();
+        let ended = Arc::new(AtomicBool::new(false));
+        let _taken = TakenTerminal::take(&ended).expect("a terminal");
+        output::warn("held back");
+        let other = std::thread::spawn(|| panic!("on purpose"));
+        assert!(other.join().is_err() && ended.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_gives_the_terminal_back_before_it_is_told() {
+        let program = std::env::current_exe().expect("this program").display().to_string();
+        let name = "commands::watch::terminal::tests::panics_on_the_screen";
+        let words = format!("stty cols 80 rows 24; '{program}' --exact {name} --ignored --nocapture; stty -a");
+        let mut script = Command::new("script");
+        script.args(["-qec", &words, "/dev/null"]).env("TERM", "xterm-256color").stdin(Stdio::null());
+        let Ok(done) = script.output() else { return eprintln!("skipped: no `script` here") };
+        let text = String::from_utf8_lossy(&done.stdout);
+        let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} is missing: {text:?}"));
+        let (taken, back) = (place("\u{1b}[?1049h"), place("\u{1b}[?1049l"));
+        assert!(taken < back && back < place("held back") && back < place("on purpose"), "{text:?}");
+        assert!(place("\u{1b}[?25h") < place("on purpose"), "the cursor is back: {text:?}");
+        let after = &text[place("on purpose")..];
+        assert!(after.contains(" icanon") && after.contains(" echo "), "{after}");
+    }
 }

@@ -7,9 +7,12 @@ mod users;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use diskwright_workload::WorkError;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Failure, output};
@@ -24,19 +27,19 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Subcommand)]
 enum WorkKind {
-    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; checked and timed by phase
+    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; verified and timed by phase
     Sort(sort::SortArguments),
-    /// Transactions on 8 KiB pages with a log that each commit waits for
+    /// Run transactions on 8 KiB pages, with a log that each commit waits for
     Transactions(users::TransactionArguments),
-    /// Append batches to a table, and commit each
+    /// Append batches to a table and commit each
     Load(users::TableArguments),
-    /// Read a table from begin to end, each user from its own place
+    /// Read a table from start to end, each user from its own position
     Scan(users::TableArguments),
-    /// Look up, read, list, create, append to and delete files of a tree, as users of a file server do
+    /// Look up, read, list, create, append to and delete files in a tree, like users of a file server
     Files(users::TreeArguments),
     /// Read all files of a tree, one after another
     Backup(users::TreeArguments),
-    /// Deliver, read and delete messages, with two syncs for each delivery
+    /// Deliver, read and delete messages, with two syncs per delivery
     Mail(users::MailArguments),
 }
 
@@ -58,7 +61,7 @@ pub fn sort_sweep(folders: &[PathBuf], bytes: u64, buffered: bool, seed: u64, js
 }
 
 /// A flag that Ctrl-C sets.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -66,8 +69,36 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
+/// A bar on a terminal.
+pub(super) fn bar(template: &str, message: &str, length: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(message.to_owned());
+    bar.tick();
+    bar
+}
+
+/// Works while a bar is brought up to date from beside, and takes the bar away.
+fn watched<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: impl FnOnce() -> T) -> T {
+    let (done, ended) = channel::<()>();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_millis(200)) {
+                update(bar);
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    });
+    bar.finish_and_clear();
+    result
+}
+
 /// What is wrong with the request is wrong usage.
-fn failure(error: WorkError) -> Failure {
+pub(super) fn failure(error: WorkError) -> Failure {
     match error {
         WorkError::Usage(text) => Failure::Usage(text),
         other => Failure::Failed(other.to_string()),
@@ -75,13 +106,13 @@ fn failure(error: WorkError) -> Failure {
 }
 
 /// Removes what killed work left in folders, and names it.
-fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
+pub(super) fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
     let mut folders = folders.to_vec();
     folders.sort_unstable();
     folders.dedup();
     for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
         for name in diskwright_workload::files::sweep(folder).map_err(failure)? {
-            output::note(format_args!("removed {}, which killed work had left", output::name(name.display())));
+            output::note(format_args!("removed {}, left behind by a killed workload", output::name(name.display())));
         }
     }
     Ok(())

@@ -9,10 +9,10 @@ use diskwright_workload::files::same_place;
 use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::{failure, sort_screen, stop_flag, sweep};
+use super::{bar, failure, sort_screen, stop_flag, sweep, watched};
 use crate::commands::{Failure, output, output_file};
 
 /// Arguments of `workload sort`.
@@ -21,7 +21,7 @@ pub struct SortArguments {
     /// Number of rows to make and sort
     #[arg(long, default_value = "1000000", value_parser = count, value_name = "ROWS")]
     rows: u64,
-    /// Size of a row, its line end included
+    /// Size of a row, including its line end
     #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
     row_size: u64,
     /// Size of the key at the beginning of each row
@@ -30,7 +30,8 @@ pub struct SortArguments {
     /// Memory for rows and buffers; several sizes (16M,64M,256M) are sorted one after another
     #[arg(long, default_value = "128M", value_parser = parse_size, value_delimiter = ',', value_name = "SIZE,…")]
     memory: Vec<u64>,
-    /// Folder in which the source is made, or an existing file of rows of one length; by default the current folder
+    /// Folder in which to create the source, or an existing file of rows of equal length; by
+    /// default the current folder
     #[arg(long, value_name = "DIR|FILE")]
     source: Option<PathBuf>,
     /// Folders for the runs, used in turn; by default that of the source
@@ -39,26 +40,26 @@ pub struct SortArguments {
     /// Folder for the result; by default that of the source
     #[arg(long, value_name = "DIR")]
     target: Option<PathBuf>,
-    /// Sort with everything in the first folder, then with the runs in the second, the result in the third, and runs
-    /// in the second and fourth: as many placements as folders are given
+    /// Compare placements, one per folder given: everything in the first folder; runs in the
+    /// second; also the result in the third; also runs in the second and fourth
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["source", "work", "target"], value_name = "DIR,…")]
     places: Vec<PathBuf>,
-    /// Threads; each has its share of the memory. By default one per processor
+    /// Number of threads, which share the memory; by default one per processor
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
-    /// Go through the file cache (the default)
+    /// Use the file cache (the default)
     #[arg(long, conflicts_with = "direct")]
     buffered: bool,
-    /// Go past the file cache
+    /// Bypass the file cache
     #[arg(long)]
     direct: bool,
-    /// Size of requests that read the source and write; by default a sixteenth of the memory, at most 1 MiB
+    /// Size of requests that read the source and that write; by default a sixteenth of the memory, at most 1 MiB
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     request: Option<u64>,
-    /// Size of requests that read runs; by default the largest with which one pass merges all
+    /// Size of requests that read runs; by default the largest that still allows a merge in one pass
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     merge_request: Option<u64>,
-    /// Do not wait until the result is on its device
+    /// Do not wait for the result to reach its device
     #[arg(long)]
     no_sync: bool,
     /// Seed for the rows
@@ -138,7 +139,8 @@ impl SortArguments {
         }
         let folders: Vec<&Path> = self.places.iter().map(PathBuf::as_path).collect();
         if let Some((a, b)) = same_place(&folders).map_err(failure)? {
-            let why = format!("{} and {} lie on one filesystem: they are one place", a.display(), b.display());
+            let why =
+                format!("{} and {} are on the same filesystem, so they count as one place", a.display(), b.display());
             return Err(Failure::Usage(output::name(why)));
         }
         (1..=folders.len()).map(|count| Ok((places(count), self.placed(&folders[..count])?))).collect()
@@ -204,10 +206,10 @@ fn folder_of(file: &Path) -> PathBuf {
 pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     let sorts = arguments.sorts()?;
     if sorts.len() > 1 && arguments.keep.is_some() {
-        return Err(Failure::Usage("--keep keeps the result of one sort; several are asked for".into()));
+        return Err(Failure::Usage("--keep keeps the result of one sort, but several sorts are requested".into()));
     }
     if let Some(taken) = arguments.keep.as_ref().filter(|name| name.exists()) {
-        return Err(Failure::Usage(format!("{}: exists already", output::name(taken.display()))));
+        return Err(Failure::Usage(format!("{}: already exists", output::name(taken.display()))));
     }
     arguments.svg.as_deref().map_or(Ok(()), output_file::check)?;
     // every mistake is told before anything is written
@@ -234,14 +236,14 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
         let made = match shared {
             Some((_, made)) => made,
             None => {
-                let bar = watch("making rows", options.rows);
+                let bar = bar(BAR, "making rows", options.rows);
                 let made = SortSource::make(&options, &progress).map_err(failure)?;
                 bar.finish_and_clear();
                 made
             }
         };
         made.leave_cache().map_err(failure)?;
-        let outcome = watched(&name, &options, &made, &progress)?;
+        let outcome = watched_sort(&name, &options, &made, &progress)?;
         source = Some((options.source.clone(), made));
         runs.push(PlacedSort { name, options, outcome });
     }
@@ -249,7 +251,7 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
 }
 
 /// A sort with a bar on a terminal.
-fn watched(
+fn watched_sort(
     name: &str,
     options: &SortOptions,
     source: &SortSource,
@@ -257,33 +259,13 @@ fn watched(
 ) -> Result<SortOutcome, Failure> {
     let plan = diskwright_workload::sort::plan(options, source.rows()).map_err(failure)?;
     progress.rows.store(0, Ordering::Relaxed);
-    let bar = watch(&format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let outcome = std::thread::scope(|scope| {
-        let bar = &bar;
-        scope.spawn(move || {
-            let interval = std::time::Duration::from_millis(200);
-            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
-                bar.set_position(progress.rows.load(Ordering::Relaxed));
-            }
-        });
-        let outcome = sort(options, source, progress);
-        drop(done);
-        outcome
-    });
-    bar.finish_and_clear();
-    outcome.map_err(failure)
+    let bar = bar(BAR, &format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
+    let update = |bar: &ProgressBar| bar.set_position(progress.rows.load(Ordering::Relaxed));
+    watched(&bar, update, || sort(options, source, progress)).map_err(failure)
 }
 
-fn watch(what: &str, length: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {eta}") {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar.tick();
-    bar
-}
+/// Template of the bars.
+const BAR: &str = "{msg} {wide_bar} {percent:>3} %  {eta}";
 
 fn document(runs: &[PlacedSort]) -> serde_json::Value {
     let run = |run: &PlacedSort| {

@@ -35,7 +35,7 @@ pub fn text(runs: &[PlacedSort]) -> String {
         display(outcome.row_bytes as f64, "bytes"),
         display(outcome.key_bytes as f64, "bytes"),
         if outcome.threads == 1 { "1 thread".into() } else { format!("{} threads", outcome.threads) },
-        if first.options.direct { "past the file cache" } else { "through the file cache" },
+        if first.options.direct { "direct, without the file cache" } else { "through the file cache" },
     );
     match runs {
         [run] => out += &one(&run.outcome),
@@ -44,14 +44,14 @@ pub fn text(runs: &[PlacedSort]) -> String {
             out += &format!("\n{}", plot::draw(&chart(runs), &style, 10));
         }
     }
-    out += "\nOrder, number and content of the rows were read back and are right.\n";
+    out += "\nThe result was read back; order, number and content of the rows are correct.\n";
     out + &formula(outcome) + &knee_words(runs)
 }
 
 /// What SAS 1998's formula says of these rows.
 fn formula(outcome: &SortOutcome) -> String {
     format!(
-        "To sort in memory, SAS 1998's formula asks for {}; this sort needs {}.\n",
+        "To sort in memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
         bytes(published(outcome) as f64),
         bytes(needed(outcome) as f64)
     )
@@ -104,7 +104,7 @@ fn one(outcome: &SortOutcome) -> String {
         out,
         "  {}\n",
         match (outcome.runs, outcome.passes) {
-            (1, _) => format!("all fitted into {} of memory", bytes(outcome.memory_bytes as f64)),
+            (1, _) => format!("everything fits into {} of memory", bytes(outcome.memory_bytes as f64)),
             (runs, 1) => format!("{} of memory: {runs} runs, merged in one pass", bytes(outcome.memory_bytes as f64)),
             (runs, passes) => format!(
                 "{} of memory: {runs} runs, merged {} at a time in {passes} passes",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::units::{display, parse_duration, parse_size};
@@ -14,10 +14,10 @@ use diskwright_workload::table::{BulkLoad, TableOptions, TableScan};
 use diskwright_workload::transactions::{Database, DatabaseOptions};
 use diskwright_workload::tree::{Backup, FileServer, FileTree, TreeOptions};
 use diskwright_workload::users::{OperationOutcome, UserOptions, UserOutcome, UserWatch, Work, run};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::{failure, stop_flag, sweep};
+use super::{bar, failure, stop_flag, sweep, watched};
 use crate::commands::{Failure, output};
 
 /// What all users have in common.
@@ -26,13 +26,14 @@ pub struct UserArguments {
     /// Folder for the files; by default the current one
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
-    /// Users at the same time
+    /// Number of concurrent users
     #[arg(long, default_value_t = 8, value_name = "USERS")]
     users: usize,
-    /// Mean time that a user thinks before each operation
+    /// Mean think time of a user before each operation
     #[arg(long, default_value = "0", value_parser = think, value_name = "DURATION")]
     think: Duration,
-    /// Operations due each second, of all users together, whatever they wait; by default answers set the pace
+    /// Operations per second of all users together, started on schedule (open arrivals); by
+    /// default, each user waits for the previous operation (closed arrivals)
     #[arg(long, conflicts_with = "think", value_name = "NUMBER")]
     rate: Option<f64>,
     /// How long
@@ -80,7 +81,7 @@ pub struct TableArguments {
     /// Size of the table
     #[arg(long, default_value = "1G", value_parser = parse_size, value_name = "SIZE")]
     size: u64,
-    /// Size of a batch that is committed, or of a read
+    /// Size of a committed batch, or of a read
     #[arg(long, default_value = "1M", value_parser = parse_size, value_name = "SIZE")]
     batch: u64,
 }
@@ -229,33 +230,15 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     };
     let watch = UserWatch { stop: stop_flag()?, ..UserWatch::default() };
     let made = (work.make)().map_err(failure)?;
-    let outcome = watched(&made, &options, &watch)?;
+    let bar = bar("{wide_bar} {msg} operations  {eta}", "0", options.lasts.as_millis() as u64);
+    let begun = Instant::now();
+    let update = |bar: &ProgressBar| {
+        bar.set_position(begun.elapsed().as_millis() as u64);
+        bar.set_message(watch.done.load(Ordering::Relaxed).to_string());
+    };
+    let outcome = watched(&bar, update, || run(&made, &options, &watch)).map_err(failure)?;
     (work.verify)(&made).map_err(failure)?;
     if common.json { output::json(&document(work, &outcome)) } else { output::text(&screen(work, &outcome)) }
-}
-
-fn watched<W: Work>(work: &W, options: &UserOptions, watch: &UserWatch) -> Result<UserOutcome, Failure> {
-    let bar = ProgressBar::with_draw_target(Some(options.lasts.as_millis() as u64), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg} operations  {eta}") {
-        bar.set_style(style);
-    }
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let begun = std::time::Instant::now();
-    let outcome = std::thread::scope(|scope| {
-        let bar = &bar;
-        scope.spawn(move || {
-            let interval = Duration::from_millis(200);
-            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
-                bar.set_position(begun.elapsed().as_millis() as u64);
-                bar.set_message(watch.done.load(Ordering::Relaxed).to_string());
-            }
-        });
-        let outcome = run(work, options, watch);
-        drop(done);
-        outcome
-    });
-    bar.finish_and_clear();
-    outcome.map_err(failure)
 }
 
 fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Value {
@@ -293,10 +276,10 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
         table.row(row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
-    out += &format!("\nProcessor time {}. What was read and what is left was checked.\n", display(outcome.cpu_s, "s"));
+    out += &format!("\nProcessor time {}. All data read and written was verified.\n", display(outcome.cpu_s, "s"));
     if outcome.left > 0 {
         out += &format!(
-            "{} operations were due and not begun in time: the rate is above what this place sustains.\n",
+            "{} operations could not start on time: the rate exceeds what this storage sustains.\n",
             outcome.left
         );
     }

@@ -9,7 +9,7 @@ const GIB: f64 = 1_073_741_824.0;
 
 fn space_of<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
     let late = scene.tree.lacking.get(space::FILE);
-    let because = || late.cloned().unwrap_or_else(|| "its space was not noted".into());
+    let because = || late.cloned().unwrap_or_else(|| "its space was not recorded".into());
     scene.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
     if has("relatime") || has("noatime") || has("ro") {
         return CheckOutcome::Good;
     }
-    Proposal::new("each read writes the time of access").propose()
+    Proposal::new("each read writes the access time").propose()
 }
 
 pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
@@ -89,7 +89,7 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
     match better {
-        Some(name) => Proposal::new(format!("the clock is {now}, and {name} can be had")).propose(),
+        Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).propose(),
         None => CheckOutcome::Good,
     }
 }

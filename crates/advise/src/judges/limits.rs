@@ -62,7 +62,7 @@ pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
     }
     let limit = group_file(scene, group, "cpu.max").unwrap_or("not readable");
     let share = percent(stopped / periods);
-    Proposal::new(format!("stopped in {share} of its periods since it was made; cpu.max is {limit}")).propose()
+    Proposal::new(format!("stopped in {share} of its periods since it was created; cpu.max is {limit}")).propose()
 }
 
 pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
@@ -75,8 +75,8 @@ pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let limit = group_file(scene, group, "memory.max").unwrap_or("not readable");
-    let text = format!("{killed:.0} of its processes were killed, and it met its limit {at_most:.0} times");
-    Proposal::new(format!("{text}, since it was made; memory.max is {limit}")).propose()
+    let text = format!("the kernel killed {killed:.0} of its processes, and it reached its limit {at_most:.0} times");
+    Proposal::new(format!("{text} since it was created; memory.max is {limit}")).propose()
 }
 
 /// The block device of a mounted filesystem.
@@ -148,7 +148,7 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     if most == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{disk} can be told what is free, and no known schedule tells it")).propose()
+    Proposal::new(format!("{disk} supports trimming, but no known schedule trims it")).propose()
 }
 
 /// What distributions enable to check arrays.

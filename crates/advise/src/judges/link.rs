@@ -19,7 +19,10 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some((port, _)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
     let links: Vec<&str> = scene.tree.names(port).into_iter().filter(|name| name.starts_with("link")).collect();
     let [link] = links.as_slice() else {
-        return CheckOutcome::Unknown(format!("/{port} shows {} links, so the disk's own is not known", links.len()));
+        return CheckOutcome::Unknown(format!(
+            "/{port} shows {} links, so it is unclear which is the disk's",
+            links.len()
+        ));
     };
     let folder = format!("{port}/{link}/ata_link/{link}");
     let speed = |file: &str| scene.tree.number(&format!("{folder}/{file}"));
@@ -27,7 +30,7 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(now) = speed("sata_spd") else { return unknown(scene, &format!("{folder}/sata_spd")) };
     let (most, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
     if let Some(limit) = limit.filter(|limit| most.is_none_or(|most| *limit < most)) {
-        let seen = format!("the link runs at {now} Gbit/s, and the kernel or its command line limits it to {limit}");
+        let seen = format!("the link runs at {now} Gbit/s; the kernel or its command line limits it to {limit}");
         return match limit < 6.0 {
             true => Proposal::new(seen).severity(AdviceSeverity::Warning).propose(),
             false => CheckOutcome::Good,
@@ -63,7 +66,7 @@ pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
     if speed > 480.0 || version < 2.1 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("runs at {speed} Mbit/s and says that it can do USB 3")).propose()
+    Proposal::new(format!("runs at {speed} Mbit/s, though the device supports USB 3")).propose()
 }
 
 pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
@@ -99,7 +102,7 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
         };
         let wish = scene.tree.get(&preference).unwrap_or_default();
         if now == "powersave" && !OWN_CHOICE.contains(&driver) {
-            seen = "the governor is powersave, which keeps the lowest frequency";
+            seen = "the governor is powersave, which keeps the processors at their lowest frequency";
             writes.push((governor, "performance".into()));
         } else if OWN_CHOICE.contains(&driver) && wish == "power" {
             seen = "energy_performance_preference is power";

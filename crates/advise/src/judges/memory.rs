@@ -6,6 +6,7 @@ use super::{bytes, only_info, percent, rate, unknown};
 use crate::advice::active;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
+use crate::load::DiskLoad;
 use crate::role::ServerRole;
 use crate::scene::HostScene;
 
@@ -49,9 +50,21 @@ fn writer(scene: &HostScene) -> Option<BulkWriter> {
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let queued = queued
-        .map(|(seconds, bytes_per_s, in_flight)| (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight }));
+    let batch = batch(scene, disk, most);
+    let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
+        (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight, batch })
+    });
     Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
+}
+
+/// Neighbours that mq-deadline sends at a time, where the kernel does not tell (block/mq-deadline.c, fifo_batch).
+const BATCH: f64 = 16.0;
+
+/// Bytes that the disk's scheduler sends before it looks at a commit.
+fn batch(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
+    let scheduler = scene.queue(disk, "scheduler").map(active);
+    let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(BATCH);
+    (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
 /// Stands on nothing that is measured itself.
@@ -62,7 +75,7 @@ fn is_own(device: &diskwright_base::Device) -> bool {
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
-        let because = "how fast the disks write is not known: no log shows writes that queue, and no probe was kept";
+        let because = "the disks' write rate is unknown: no log shows queued writes, and no probe result is saved";
         return CheckOutcome::Unknown(because.into());
     };
     let seconds = limit / speed;
@@ -76,7 +89,7 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let seen = format!(
-        "up to {} may be dirty ({} in the background): {seconds:.0} s of writing for {disk} at {}",
+        "up to {} may be dirty (background write-back starts at {}): {seconds:.0} s of writing for {disk} at {}",
         bytes(limit),
         bytes(background),
         rate(speed)
@@ -93,13 +106,14 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         let wait = writes.in_flight / writes.bytes_per_s;
         let factor = writes.factor(upper, lower);
         let text = format!(
-            "{} of the time {} of writes were in flight on {disk}, {wait:.1} s of its work",
+            "{} of the time, {} of writes were in flight on {disk}, {wait:.1} s of work for it",
             percent(share),
             bytes(writes.in_flight)
         );
         proposal = proposal.evidence(Some((text, share)));
         if factor >= 1.2 {
-            let after = QueuedWrites::held(upper, lower) / writes.bytes_per_s;
+            let after = writes.ahead(QueuedWrites::held(upper, lower)) / writes.bytes_per_s;
+            let wait = writes.ahead(writes.in_flight) / writes.bytes_per_s;
             proposal.gain = Some(ExpectedGain {
                 factor,
                 text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
@@ -120,14 +134,14 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let in_memory = scene.topology.swaps.iter().all(|swap| scene.class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether programs are swapped in is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
     let swapped = load.mean("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
     let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
     if in_memory || swapped < SWAPPING || now <= good {
         return CheckOutcome::Good;
     }
-    let evidence = format!("{swapped:.0} pages a second were swapped in");
+    let evidence = format!("{swapped:.0} pages per second were swapped in");
     let share = (swapped / 1000.0).min(1.0);
     let proposal =
         Proposal::new(format!("vm.swappiness is {now:.0}")).good(format!("{good:.0}")).value(format!("{good:.0}"));
@@ -152,16 +166,16 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     let shared: Vec<String> = on_disks.iter().flat_map(|swap| leaves(&swap.device)).filter(|disk| data(disk)).collect();
     let Some(disk) = shared.first() else { return CheckOutcome::Good };
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether the swap area is used is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
     let pages = |counter: &str| load.mean(counter, "").unwrap_or(0.0);
     let swapped = pages("paging.swap_in_pages_per_s") + pages("paging.swap_out_pages_per_s");
     if swapped < SWAPPING {
         return CheckOutcome::Good;
     }
-    let evidence = format!("{swapped:.0} pages a second went to and from swap");
+    let evidence = format!("{swapped:.0} pages per second moved to and from swap");
     let share = scene.disk_load(disk).map_or(0.2, crate::load::DiskLoad::busy);
-    Proposal::new(format!("swap lies on {disk}, which holds filesystems too"))
+    Proposal::new(format!("swap is on {disk}, which also holds filesystems"))
         .evidence(Some((evidence, share)))
         .propose()
 }
@@ -176,9 +190,9 @@ pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
-        (format!("programs waited {stalls:.1} times a second for memory to be compacted"), (stalls / 10.0).min(1.0))
+        (format!("programs waited {stalls:.1} times per second for memory to be compacted"), (stalls / 10.0).min(1.0))
     });
-    only_info(Proposal::new("huge pages are given to every program").value("madvise").evidence(evidence)).propose()
+    only_info(Proposal::new("every program gets huge pages").value("madvise").evidence(evidence)).propose()
 }
 
 pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
@@ -186,7 +200,7 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
         return unknown(scene, "proc/sys/vm/watermark_scale_factor");
     };
     let Some(load) = &scene.load else {
-        return CheckOutcome::Unknown("whether programs wait for free memory is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether programs wait for free memory".into());
     };
     let Some(stalls) = load.mean("paging.allocation_stalls_per_s", "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
@@ -195,7 +209,7 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     if stalls < 1.0 || now >= 50.0 {
         return CheckOutcome::Good;
     }
-    let evidence = format!("programs had to free memory themselves {stalls:.0} times a second");
+    let evidence = format!("programs had to reclaim memory themselves {stalls:.0} times per second");
     Proposal::new(format!("vm.watermark_scale_factor is {now:.0}"))
         .good("50")
         .value("50")

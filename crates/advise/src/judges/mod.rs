@@ -78,7 +78,7 @@ pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     }
     match scene.tree.text(path) {
         Err(crate::tree::TreeGap::Refused(because)) => CheckOutcome::Unknown(format!("/{path}: {because}")),
-        _ => CheckOutcome::Unknown(format!("/{path} is not there or not readable")),
+        _ => CheckOutcome::Unknown(format!("/{path} is missing or unreadable")),
     }
 }
 

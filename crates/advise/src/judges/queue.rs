@@ -56,10 +56,10 @@ pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
             only_info(proposal.good("none").value("none").evidence(busy(load))).propose()
         }
         DeviceClass::Nvme if now != "none" && requests.is_some_and(|rate| rate > FAST) => {
-            let evidence = requests.map(|rate| (format!("{rate:.0} requests a second on average"), 1.0));
+            let evidence = requests.map(|rate| (format!("{rate:.0} requests per second on average"), 1.0));
             proposal.good("none").value("none").evidence(evidence).propose()
         }
-        DeviceClass::Unknown => CheckOutcome::Unknown("what sort of device it is could not be told".into()),
+        DeviceClass::Unknown => CheckOutcome::Unknown("the kind of device is unknown".into()),
         _ => CheckOutcome::Good,
     }
 }
@@ -116,6 +116,7 @@ fn rotates(scene: &HostScene, disk: &str) -> bool {
 
 /// Sequential readers that wait for each window.
 fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<CheckOutcome> {
+    let proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
     let points = load.lone_reads();
     // ticks whose reads are as large as read-ahead makes them
     let largest = window.min(most) * KIB;
@@ -139,6 +140,9 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
         None => ReadAheadModel::fitted(points, mean, reached),
     };
+    // a program that asks for more than the window at once gets what it asks for, up to the largest request
+    // (mm/readahead.c, ondemand_readahead), so that its reads are larger than the window
+    let window = if mean > 1.5 * largest { mean / KIB } else { window };
     // the smallest window that brings nearly all there is to gain
     let options = [256.0, 512.0, 1024.0, 2048.0, WINDOW].into_iter().filter(|option| *option >= 2.0 * window);
     let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, most * KIB);
@@ -146,24 +150,24 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         let top = factor(model, WINDOW);
         options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
     };
-    let target = model.as_ref().map_or_else(|| (4.0 * window).min(WINDOW), best);
+    let Some(least) = options.clone().next() else { return None };
+    let target = model.as_ref().map_or_else(|| (2.0 * least).min(WINDOW), best);
     if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
         return None;
     }
-    let from = if rate.is_some() { "the rate that a probe measured" } else { "reads of several sizes in the log" };
+    let from = if rate.is_some() { "the rate measured by a probe" } else { "reads of several sizes in the log" };
     let gain = model.map(|model| ExpectedGain {
         factor: factor(&model, target),
         text: format!("sequential readers get {:.1} times as fast", factor(&model, target)),
-        basis: format!("read-ahead windows in flight over their response time, from {from}"),
+        basis: format!("read-ahead windows in flight divided by their response time, from {from}"),
     });
     let evidence = format!(
-        "{} of the time a reader waited for reads of {}, as large as read-ahead makes them, {:.1} ms each",
+        "{} of the time, a reader waited for reads of {}, the size of the read-ahead window, {:.1} ms each",
         percent(share),
         bytes(mean),
         response * 1e3
     );
-    let mut proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
-    proposal.gain = gain;
+    let proposal = Proposal { gain, ..proposal };
     Some(
         proposal.good(format!("{target:.0}")).value(format!("{target:.0}")).evidence(Some((evidence, share))).propose(),
     )
@@ -182,7 +186,7 @@ pub(super) fn requests(scene: &HostScene, disk: &str) -> CheckOutcome {
     if requests >= least {
         return CheckOutcome::Good;
     }
-    let of = depth.map_or_else(String::new, |depth| format!(" and the device takes {depth:.0}"));
+    let of = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
     let value = format!("{least:.0}");
     let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
     only_info(proposal.good(format!("{value} or more")).value(value).evidence(queued(scene.disk_load(disk)))).propose()
@@ -212,7 +216,7 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     });
     let full = mean.filter(|(mean, busy)| *mean >= 0.7 * now * KIB && *busy > 0.05);
     let evidence = full.map(|(mean, busy)| {
-        (format!("requests are {} on average, as large as they may be, {} busy", bytes(mean), percent(busy)), busy)
+        (format!("requests are {} on average, the largest size allowed, {} busy", bytes(mean), percent(busy)), busy)
     });
     let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
     let proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
@@ -232,7 +236,7 @@ pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let Some(load) = scene.disk_load(disk) else {
-        return CheckOutcome::Unknown("whether reads wait behind writes is seen in a log alone".into());
+        return CheckOutcome::Unknown("only a log shows whether reads wait behind writes".into());
     };
     let Some((queued_s, _, in_flight)) = load.queued_writes() else { return CheckOutcome::Good };
     let (share, read_s) = (queued_s / load.seconds, load.read_s / load.reads.max(1.0));
@@ -242,7 +246,7 @@ pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
     let value = if rotates(scene, disk) { "75000" } else { "2000" };
     let evidence = format!(
-        "{} of the time {} of writes were in flight, and a read took {:.0} ms on average",
+        "{} of the time, {} of writes were in flight, and a read took {:.0} ms on average",
         percent(share),
         bytes(in_flight),
         read_s * 1e3
@@ -259,8 +263,9 @@ pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
     match device {
         Some(device) if device.starts_with("write back") && now == "write through" => {
-            let seen =
-                format!("the disk says its cache is `{device}`, the kernel treats it as `{now}`: no flush is sent");
+            let seen = format!(
+                "the disk reports its cache as `{device}`, but the kernel treats it as `{now}` and sends no flushes"
+            );
             Proposal::new(seen).value("write back").propose()
         }
         _ => CheckOutcome::Good,
@@ -282,7 +287,7 @@ pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
     let words = model.to_uppercase();
     let is_flash = words.split([' ', '_', '-']).any(|word| word == "SSD" || word == "NVME") || disk.starts_with("nvme");
     if now == "1" && is_flash {
-        let seen = format!("the kernel takes {} for a rotating disk", if model.is_empty() { disk } else { &model });
+        let seen = format!("the kernel treats {} as a rotating disk", if model.is_empty() { disk } else { &model });
         return Proposal::new(seen).value("0").propose();
     }
     CheckOutcome::Good
@@ -342,7 +347,7 @@ pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     CheckOutcome::Unknown(format!(
-        "the kernel gives up after {seconds:.0} s; how long the drive tries (SCT ERC) is not in sysfs"
+        "the kernel gives up after {seconds:.0} s; sysfs does not show how long the drive retries (SCT ERC)"
     ))
 }
 

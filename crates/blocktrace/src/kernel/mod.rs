@@ -40,7 +40,7 @@ pub enum KernelCountError {
         error: io::Error,
     },
     /// An event's layout does not suit a program.
-    #[error("{0}: its fields suit no program")]
+    #[error("{0}: its fields fit none of the kernel programs")]
     Layout(&'static str),
     /// There is nothing to count.
     #[error("no device")]
@@ -76,6 +76,7 @@ pub struct KernelCounter {
     numbers: Vec<(u32, u32)>,
     before: Vec<u64>,
     is_reduced: bool,
+    has_requests: bool,
     /// Of programs that have gone.
     missed: u64,
     /// Why programs read events although the kernel tells its types.
@@ -119,7 +120,8 @@ impl KernelCounter {
         calls::set_value(&counts, &value).map_err(refused("a map's value (bpf)"))?;
         let shared = SharedWords::of(&counts, words.words()).map_err(refused("a map as memory"))?;
         // without its counts of a disk the kernel keeps no times in requests
-        let fields = devices.iter().all(|disk| has_counts(*disk)).then(KernelTypes::read).flatten();
+        let has_times = |disk: &u32| has_counts(*disk) || !names.has_requests(*disk);
+        let fields = devices.iter().all(has_times).then(KernelTypes::read).flatten();
         let mut counter = KernelCounter {
             table,
             issues: None,
@@ -133,6 +135,7 @@ impl KernelCounter {
             numbers,
             before: vec![0; words.words()],
             is_reduced: false,
+            has_requests: false,
             missed: 0,
             refusal: None,
         };
@@ -159,6 +162,11 @@ impl KernelCounter {
     /// Whether a program fewer runs.
     pub fn is_reduced(&self) -> bool {
         self.is_reduced
+    }
+
+    /// Whether a device has requests: bios have no issue that could be left out.
+    pub fn has_requests(&self) -> bool {
+        self.has_requests
     }
 
     /// Whether programs read requests themselves, and not events.
@@ -188,6 +196,7 @@ impl KernelCounter {
         };
         let (by_requests, by_bios): (Vec<_>, Vec<_>) =
             self.numbers.iter().copied().partition(|(device, _)| of_requests(names, *device));
+        self.has_requests = !by_requests.is_empty();
         self.missed += self.misses();
         let (mut programs, mut wanted) = (Vec::new(), Vec::new());
         match self.typed_programs(&by_requests, mask) {

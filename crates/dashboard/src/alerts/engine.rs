@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo::Pseudo;
-use diskwright_diagnosis::{Pack, Rule, RuleMonitor, RuleTick};
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick};
 
 use super::alert::{Alert, RESTATED_NS};
 use super::lane::RuleLane;
@@ -224,14 +224,14 @@ impl AlertEngine {
     fn judge(&mut self, tick: &Tick) {
         let of_verdict: Vec<usize> =
             (0..self.rules.len()).filter(|rule| is_of(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
-        // where the log lacks all of the conditions beside it, the verdict alone counts
+        // where the log lacks all of the conditions beside it, nobody knows whether tasks wait
         let waits = |rule: &usize| {
             let beside = self.beside_of[*rule].and_then(|beside| self.lanes[beside].get(""));
-            beside.is_none_or(|lane| lane.holds_since.is_some())
+            beside.map(|lane| lane.holds_since.is_some())
         };
-        let waits: Vec<bool> = of_verdict.iter().map(waits).collect();
+        let waits: Vec<Option<bool>> = of_verdict.iter().map(waits).collect();
         // a verdict that no rule would take is not made: it is most of what an engine costs
-        let is_wanted = waits.contains(&true);
+        let is_wanted = waits.iter().any(|waits| *waits != Some(false));
         if is_wanted {
             let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
             self.verdicts.tick(&self.recent, tick.time_ns, interval_ns);
@@ -240,9 +240,12 @@ impl AlertEngine {
         let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
         let key = blamed.map(telling::key).unwrap_or_default();
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
+        // an awkward pattern of requests holds nobody up unless somebody is known to wait
+        let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
         for (index, waits) in of_verdict.into_iter().zip(waits) {
             let clear = self.clear_of[index];
-            let confidence = if waits { confidence } else { 0.0 };
+            let counts = waits.unwrap_or(!is_pattern);
+            let confidence = if counts { confidence } else { 0.0 };
             if !key.is_empty() {
                 for lanes in [Some(index), clear].into_iter().flatten() {
                     self.lanes[lanes].entry(key.clone()).or_default();

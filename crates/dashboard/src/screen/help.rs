@@ -6,23 +6,23 @@ use crate::view::DashboardView;
 
 /// Keys and what they do.
 pub(super) const KEYS: [(&str, &str); 19] = [
-    ("space", "pause, and follow the end again"),
+    ("space", "pause; again: follow the end"),
     ("left, right", "one tick back, forward"),
-    ("PgUp, PgDn", "a tenth of the time line back, forward (mouse wheel, too)"),
+    ("PgUp, PgDn", "a tenth of the timeline back, forward (or the mouse wheel)"),
     ("Home, End", "the beginning, the end (now)"),
     ("g", "go to a time: 22:15, 2026-11-21 22:15, or -10m"),
-    ("+, -", "a shorter, a longer time line"),
-    ("[, ]", "the bookmark or alert before, the next one"),
+    ("+, -", "shorter, longer timeline"),
+    ("[, ]", "previous, next bookmark or alert"),
     ("m", "set a bookmark here"),
-    ("a", "all alerts of the time line"),
+    ("a", "all alerts of the timeline"),
     ("c", "compare this stretch with a second one"),
-    ("j", "length of the stretch that is judged"),
-    ("t", "what the time line shows"),
+    ("j", "length of the judged stretch"),
+    ("t", "what the timeline shows"),
     ("up, down", "select a device"),
-    ("<, >, tab", "select a column"),
-    ("e, enter", "explain the selected column"),
-    ("s", "order the devices by the selected column, and as the machine has them again"),
-    ("o", "order of the processes"),
+    ("<, >, tab", "select a column; e or enter explains it"),
+    ("d", "all block devices (volumes, arrays, loops), or only disks"),
+    ("s", "sort devices by the selected column; again: the machine's order"),
+    ("o", "sort order of the processes"),
     ("/", "show only names that contain a text"),
     ("q", "quit"),
 ];
@@ -30,8 +30,8 @@ pub(super) const KEYS: [(&str, &str); 19] = [
 /// What a column of the devices means: title, counter, text, trap.
 pub(super) fn explained(view: &DashboardView, column: usize) -> (String, String, String) {
     let Some(shown) = view.columns.get(column) else {
-        let text = "Load as a share of the most that a probe measured of this device, by requests or by bytes, \
-                    whichever is more. `diskwright probe` measures it; a dash where nobody did.";
+        let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \
+                    Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";
         return ("of max".into(), "ceiling.used".into(), text.into());
     };
     let counter = Catalogue::builtin().get(&shown.counter);

@@ -19,6 +19,10 @@ const SPANS: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200,
 /// How long the judged stretch may be.
 const JUDGED: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
 
+/// A stretch is judged anew when such a part of it has passed, or so long.
+const JUDGED_STEPS: i64 = 12;
+const MOST_STEP_NS: i64 = 60 * SECOND;
+
 /// A key or a deed of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScreenKey {
@@ -107,6 +111,8 @@ pub struct WatchScreen {
     start: Option<i64>,
     quantity: usize,
     pub(crate) order: ProcessOrder,
+    /// Devices that stand on others have rows, too.
+    all_devices: bool,
     /// The column that devices are ordered by; none is the machine's order.
     pub(crate) sorted: Option<usize>,
     pub(crate) selected: usize,
@@ -145,6 +151,7 @@ impl WatchScreen {
             start: None,
             quantity: 0,
             order: ProcessOrder::default(),
+            all_devices: false,
             sorted: None,
             selected: 0,
             selected_name: None,
@@ -193,7 +200,7 @@ impl WatchScreen {
             Some(name) => match devices.iter().position(|row| row.name == *name) {
                 Some(index) => self.selected = index,
                 None => {
-                    self.message = Some(format!("{name} is not there at this moment"));
+                    self.message = Some(format!("{name} does not exist at this time"));
                     self.selected = self.selected.min(last);
                 }
             },
@@ -234,7 +241,9 @@ impl WatchScreen {
             span: (start, start + length),
             shown_ns: self.shown_ns,
             judged_ns: JUDGED[self.judged] * SECOND,
+            judged_step_ns: (JUDGED[self.judged] * SECOND / JUDGED_STEPS).min(MOST_STEP_NS),
             quantity: self.quantity,
+            all_devices: self.all_devices,
             points: (usize::from(columns.saturating_sub(2)).max(10), layout::HISTORY),
         }
     }
@@ -281,6 +290,11 @@ impl WatchScreen {
             'j' => self.judged = (self.judged + 1) % JUDGED.len(),
             't' => self.quantity += 1,
             'o' => self.order = self.order.next(),
+            'd' => {
+                self.all_devices = !self.all_devices;
+                let all = "all block devices: what stands on others counts their requests again";
+                self.say(if self.all_devices { all } else { "the machine's own disks" });
+            }
             's' => self.sorted = if self.sorted == Some(self.column) { None } else { Some(self.column) },
             '>' | '.' => self.select_column(self.column + 1, view),
             '<' | ',' => self.select_column(self.column.saturating_sub(1), view),
@@ -295,7 +309,7 @@ impl WatchScreen {
                 Some(first) => return ScreenAction::Compare(first, view.judged),
                 None => {
                     self.anchor = Some(view.judged);
-                    self.say("first stretch taken; go to the second and press c");
+                    self.say("first stretch marked; go to the second and press c");
                 }
             },
             _ => {}
@@ -358,7 +372,7 @@ impl WatchScreen {
         };
         match found {
             Some(time) => self.go(time, range),
-            None => self.say("no further bookmark or alert in this stretch; - shows a longer one"),
+            None => self.say("no further bookmark or alert in this timeline; press - for a longer one"),
         }
     }
 
@@ -392,7 +406,7 @@ impl WatchScreen {
 /// All alerts of the time line as a page.
 fn alert_list(view: &DashboardView) -> String {
     if view.alerts.is_empty() {
-        return "no alert in this stretch; - shows a longer one\n".into();
+        return "no alert in this timeline; press - for a longer one\n".into();
     }
     view.alerts.iter().rev().fold(String::new(), |text, alert| {
         let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);

@@ -92,7 +92,7 @@ pub(super) fn draw_devices(
     let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {
-        pen.text((0, layout.devices + 1), width, "no device with that name was recorded here", Tone::Dim);
+        pen.text((0, layout.devices + 1), width, "no device with that name was recorded", Tone::Dim);
         return;
     }
     let visible = rows.iter().enumerate().skip(first).take(shown);

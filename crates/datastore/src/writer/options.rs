@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diskwright_base::Note;
+use diskwright_base::{Note, Tick};
 
 use crate::format::MAX_TICKS;
 
@@ -53,6 +53,11 @@ impl Default for WriterOptions {
 }
 
 impl WriterOptions {
+    /// The tick as a log with these options keeps it: its times rounded.
+    pub fn kept(&self, tick: Tick) -> Tick {
+        super::rounded(tick, self.time_unit_ns)
+    }
+
     /// Options for moving another tool's log into ours: long blocks, segments
     /// that end by their bytes alone, and times as they are. Nothing is synced;
     /// [`crate::sync`] does that at the end.

@@ -56,7 +56,7 @@ fn lead(of: &WindowComparison) -> String {
             "The load was lower in the second window, so nothing shows that the change itself helped."
         }
         ChangeOutcome::MoreAsked if response == ChangeDirection::Up => {
-            "The load was higher in the second window. That by itself may explain why each request takes longer."
+            "The load was higher in the second window. That alone may explain why each request takes longer."
         }
         ChangeOutcome::MoreAsked => "The load was higher in the second window, and requests were no slower.",
         ChangeOutcome::OtherLoad => "These windows do not show whether the change helped: they had different requests.",
@@ -112,7 +112,7 @@ fn movement(m: &QuantityChange) -> String {
     let range = between(m.ratio_low, m.ratio_high);
     let moved = match m.change {
         ChangeDirection::Same => format!("no difference beyond noise{range}"),
-        ChangeDirection::Unknown => "too few or too uneven ticks to separate change from noise".to_owned(),
+        ChangeDirection::Unknown => "too few or too uneven ticks to distinguish change from noise".to_owned(),
         _ if m.before == 0.0 => "more than noise".to_owned(),
         _ => format!("{}{range}", percent(m.after / m.before)),
     };

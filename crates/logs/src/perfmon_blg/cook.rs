@@ -242,7 +242,7 @@ mod tests {
     fn what_cannot_be_said_is_a_gap() {
         let rate = known(0x1041_0400).expect("known");
         assert!(cook(rate, None, &raw(5, 5)).is_some_and(f64::is_nan), "one sample is no rate");
-        assert!(cook(rate, Some(&raw(5, 5)), &raw(9, 5)).is_some_and(f64::is_nan), "no time went by");
+        assert!(cook(rate, Some(&raw(5, 5)), &raw(9, 5)).is_some_and(f64::is_nan), "no time elapsed");
         let bulk = known(0x1041_0500).expect("known");
         assert_eq!(cook(bulk, Some(&raw(5, 5)), &raw(4, 6)), None, "64 bits do not wrap");
         let average = known(0x4002_0500).expect("known");

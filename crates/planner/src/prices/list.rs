@@ -86,7 +86,7 @@ impl DrivePower {
         }
         match self.watts() {
             watts if is_above_0(watts) && watts < 1e4 => Ok(()),
-            watts => Err(format!("watts: {watts}; leave it out where it is not known")),
+            watts => Err(format!("watts: {watts}; omit it if it is unknown")),
         }
     }
 }
@@ -254,8 +254,8 @@ fn check_price(price: &HardwarePrice) -> Result<(), String> {
     match (price.each, price.per_tb) {
         (Some(value), None) | (None, Some(value)) if is_above_0(value) => Ok(()),
         (Some(_), Some(_)) => Err("price: give one of `each` and `per_tb`".into()),
-        (None, None) => Err("price: give `each` or `per_tb`; leave the price out where it is not known".into()),
-        _ => Err("price: expected more than 0; leave it out where it is not known".into()),
+        (None, None) => Err("price: give `each` or `per_tb`; omit the price if it is unknown".into()),
+        _ => Err("price: expected more than 0; omit it if it is unknown".into()),
     }
 }
 
@@ -269,13 +269,13 @@ fn check_volume(row: &VolumeOffer) -> Result<(), String> {
     let single = [price.month, price.gib_month, price.rate_month, price.gib_hour, price.iops_hour, price.rate_hour];
     let tiers = price.iops_month.iter().flatten().map(|tier| tier[1]);
     if single.into_iter().flatten().chain(tiers).any(|value| !is_above_0(value)) {
-        return Err("price: expected more than 0; leave out what is not known".into());
+        return Err("price: expected more than 0; omit what is unknown".into());
     }
     if !is_above_0(row.iops.most) || !is_above_0(row.rate.most) {
         return Err("most: expected more than 0".into());
     }
     match diskwright_simulator::catalogue::find(&row.like) {
         Some(entry) if matches!(entry.kind, diskwright_simulator::catalogue::EntryKind::Volume(_)) => Ok(()),
-        _ => Err(format!("like: `{}` is no volume of the catalogue (`diskwright list drives`)", row.like)),
+        _ => Err(format!("like: `{}` is not a volume of the catalogue (`diskwright list drives`)", row.like)),
     }
 }

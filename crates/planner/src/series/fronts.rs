@@ -151,7 +151,7 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
             && !reaches(topology, &f.device, &front.name, 0)
     })?;
     let (name, mount) = (&front.name, &other.mount);
-    Some(format!("{name}: its disks also hold {mount}; the load of both is taken for the array's"))
+    Some(format!("{name}: its disks also hold {mount}; the load of both is counted as the array's"))
 }
 
 /// One mount for each device, so that a filesystem mounted twice counts once.

@@ -90,14 +90,14 @@ fn known_population(found: &mut HiddenLoad, population: f64) {
         found.asked_per_s = Some(population / think);
         found.method = "interactive response time law with the given number of users".into();
     } else {
-        found.method = "the given users all wait: without a pause they take whatever a device gives".into();
+        found.method = "all given users wait: without think time, they use all that a device can deliver".into();
     }
 }
 
 fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_s: f64, rise: f64) {
-    const METHOD: &str = "interactive response time law; the pause from how fast the queue forgets";
+    const METHOD: &str = "interactive response time law; think time from the autocorrelation of the queue";
     let Some((rho, error)) = correlation else {
-        found.method = "not enough data: too few ticks in a row with requests waiting".into();
+        found.method = "not enough data: too few consecutive ticks with requests waiting".into();
         return;
     };
     let think = |rho: f64| pause_ratio(rho).map(|a| a / tick_s - rise).filter(|rate| *rate > 0.0).map(f64::recip);
@@ -105,9 +105,9 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
     let slowest = (rho + 2.0 * error).min(0.9999);
     let Some(estimate) = think(rho) else {
         let because = if pause_ratio(rho).is_some() {
-            "the queue forgets no faster than the device makes it"
+            "the queue changes no faster than the device itself makes it change"
         } else {
-            "programs ask again within a tick; record with a shorter interval"
+            "programs send their next request within a tick; record with a shorter interval"
         };
         found.method = format!("not enough data: {because}");
         return;
@@ -118,7 +118,7 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
     let low = think(rho - 2.0 * error);
     if low.is_none() {
         found.interval_per_s = Some((lowest, None));
-        found.method = "not enough data for an estimate: the pause may be none; the lower end alone is told".into();
+        found.method = "not enough data for an estimate: think time may be zero, so only a lower bound is given".into();
         return;
     }
     found.think_s = Some(estimate);

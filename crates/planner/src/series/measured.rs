@@ -36,12 +36,12 @@ impl Default for MeasureOptions {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoDemand {
     /// No disk has counters of requests.
-    #[error("not enough data: the log has no disk whose reads and writes are counted")]
+    #[error("not enough data: the log has no disk with counters of reads and writes")]
     NoDisk,
     /// Nothing but gaps, or too short.
     #[error(
-        "not enough data: {ticks} ticks over {seconds:.0} s tell all disks' reads and writes; at least {least} \
-             are needed"
+        "not enough data: only {ticks} ticks over {seconds:.0} s have reads and writes of all disks; at least \
+         {least} are needed"
     )]
     TooShort {
         /// Ticks that have everything.
@@ -52,7 +52,7 @@ pub enum NoDemand {
         least: usize,
     },
     /// Disks that did nothing.
-    #[error("the disks did nothing in the whole log: there is no load to plan for")]
+    #[error("the disks were idle throughout the log: there is no load to plan for")]
     Idle,
 }
 
@@ -248,20 +248,23 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
         demand.sequential_share = series.sequential_share;
     } else if merged > 0.0 && alone > 0.0 {
         demand.sequential_share = Some(merged / (merged + alone));
-        mark("sequential_share", "at least: requests that were merged into a neighbour".into());
+        mark("sequential_share", "a lower bound: requests that were merged into adjacent ones".into());
     }
     if series.split_by_bytes {
         for field in ["reads_per_s", "writes_per_s"] {
-            mark(field, "the log counts reads and writes together; parted by their bytes".into());
+            mark(field, "the log counts reads and writes together; split by their bytes".into());
         }
     }
     if series.swap[2] > 0.0 {
-        mark("reads_per_s, writes_per_s", "without swapping, as if its requests were as large as the others".into());
+        mark(
+            "reads_per_s, writes_per_s",
+            "without swapping, assuming that its requests are as large as the others".into(),
+        );
     }
     for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {
         mark(
             "reads_per_s, writes_per_s",
-            format!("{}: from its members' load, as if all writes were small", front.name),
+            format!("{}: from its members' load, assuming that all writes are small", front.name),
         );
     }
     demand.estimated.append(&mut marks);
@@ -424,8 +427,8 @@ fn notes(
     let reached = bytes.percentile(options.percentile).unwrap_or(0.0) * options.comfort;
     if reached > OWN_PEAK * demand.bytes_per_s() {
         notes.push(format!(
-            "bytes have a peak of their own: {:.1} MB/s at this percentile, where the demand's requests are {:.1} \
-             MB/s; plan for that too (large requests come at other times)",
+            "bytes peak at a different time: {:.1} MB/s at this percentile, but the demand's requests amount to \
+             {:.1} MB/s; plan for that too (large requests come at other times)",
             reached / 1e6,
             demand.bytes_per_s() / 1e6
         ));

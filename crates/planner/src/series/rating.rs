@@ -62,7 +62,9 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
     if days < 0.99 {
         words.push("less than a day".into());
     } else {
-        words.push(if weekend { "it holds a weekend" } else { "no weekend and weekday together" }.into());
+        words.push(
+            if weekend { "it includes a weekend" } else { "it does not include both a weekend and a weekday" }.into(),
+        );
         words.push(if month_end { "and a month's end" } else { "no month's end" }.into());
     }
     LogRating { confidence, stars, sampled_share, period_share, days, weekend, month_end, words: words.join(", ") }

@@ -100,7 +100,7 @@ impl RequestLoad {
         }
         series.fronts.push(front);
         if !queue_known {
-            series.notes.push(format!("{} requests have no completion: no queue is told", self.incomplete));
+            series.notes.push(format!("{} requests have no completion, so their queue is unknown", self.incomplete));
         }
         if self.early > 0 {
             series.notes.push(format!("{} requests arrived before the first", self.early));

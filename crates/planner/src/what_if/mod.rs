@@ -100,7 +100,7 @@ pub fn what_if(
     let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
     let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
     let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
-    let few = || refused("not enough data: too few loads of the device were seen to fit a model");
+    let few = || refused("not enough data: the log has too few different loads of the device to fit a model");
     let point = LoadPoint::of(front, percentile).ok_or_else(few)?;
     let hidden = hidden(front, users);
     let population = match users {
@@ -123,7 +123,7 @@ pub fn what_if(
         Change::MoveSwap => scenario.move_swap(series),
         Change::Volume { volume, iops, rate } => scenario.volume(prices, &volume, iops, rate),
         Change::Controller(_) => Err(scenario.names(
-            "the log shows no controller and how long requests wait for one; describe the machine for `simulate`",
+            "the log does not show how long requests wait for a controller; describe the machine for `simulate`",
         )),
     }
 }
@@ -146,7 +146,7 @@ impl Scenario<'_> {
         let error = self.model.error;
         if error > MOST_ERROR {
             return Err(self.refused(format!(
-                "the model misses the response as it is today by {:.0} %, so that it can say nothing of another",
+                "the model's error for today's response time is {:.0} %, so it cannot predict another",
                 error * 100.0
             )));
         }
@@ -167,7 +167,7 @@ impl Scenario<'_> {
         };
         let too_much = |model: &ResponseModel, point: LoadPoint| {
             let most = model.most(point);
-            self.refused(format!("{:.0} requests/s are more than it sustains, which is {most:.0}", point.requests()))
+            self.refused(format!("{:.0} requests/s are more than the {most:.0} that it sustains", point.requests()))
         };
         let before =
             solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
@@ -176,20 +176,19 @@ impl Scenario<'_> {
         if beyond && self.model.is_flat() {
             let (load, seen) = (changed.member_load_per_s, self.model.seen);
             return Err(self.refused(format!(
-                "not enough data: {load:.0} I/Os/s a member, where the log has at most {seen:.0} and shows no \
-                 slowing down"
+                "not enough data: {load:.0} I/Os/s per member, but the log has at most {seen:.0} and shows no slowdown"
             )));
         }
         let mut notes = notes;
         if beyond {
             let seen = self.model.seen;
-            notes.push(format!("beyond what was seen: at most {seen:.0} I/Os/s a member in the log"));
+            notes.push(format!("beyond the data: the log has at most {seen:.0} I/Os/s per member"));
         }
         notes.push(match population {
             Some(p) => {
-                format!("{:.0} programs that pause for {:.3} s wait for it ({})", p.users, p.think_s, self.known())
+                format!("{:.0} programs with a think time of {:.3} s use it ({})", p.users, p.think_s, self.known())
             }
-            None => "the load is taken as it is: nobody asks for more because it is served faster".into(),
+            None => "the load is assumed constant: programs do not send more because they are served faster".into(),
         });
         Ok(WhatIf {
             change: self.text.into(),
@@ -212,7 +211,7 @@ impl Scenario<'_> {
     fn disks(&self, more: i32) -> Result<WhatIf, WhatIfError> {
         let (name, members) = (&self.front.name, self.front.members);
         let Some(level) = self.front.level else {
-            return Err(self.names(format!("{name} is no array that could have more disks, as far as the log shows")));
+            return Err(self.names(format!("the log does not show {name} as an array that could take more disks")));
         };
         let count = members as i64 + i64::from(more);
         let least = if level == RaidLevel::Raid6 { 4 } else { 2 };
@@ -220,26 +219,26 @@ impl Scenario<'_> {
             return Err(self.names(format!("{name} has {members} disks; {} needs at least {least}", level.name())));
         }
         if level == RaidLevel::Raid1 {
-            return Err(self.refused("more disks in a mirror are more copies; say 'raid1 to raid10' first"));
+            return Err(self.refused("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
         }
         if level == RaidLevel::Linear {
-            return Err(self.refused("disks end to end: where the load goes is not in the log"));
+            return Err(self.refused("the disks are concatenated, and the log does not show where the load goes"));
         }
         let after = self.model.with_members(count as usize);
-        let notes = vec![format!("{name}: {members} disks become {count}, all alike")];
+        let notes = vec![format!("{name}: {members} disks become {count}, all of the same kind")];
         self.answer(&after, self.point, self.population, notes)
     }
 
     fn level(&self, from: Option<RaidLevel>, to: RaidLevel) -> Result<WhatIf, WhatIfError> {
         let (name, members) = (&self.front.name, self.front.members);
         let Some(level) = self.front.level else {
-            return Err(self.names(format!("{name} is no array as far as the log shows (declare it with --array)")));
+            return Err(self.names(format!("the log does not show {name} as an array (declare it with --array)")));
         };
         if let Some(from) = from.filter(|from| *from != level) {
             return Err(self.names(format!("{name} is {}, not {}", level.name(), from.name())));
         }
         if to == RaidLevel::Linear {
-            return Err(self.refused("disks end to end: where the load would go is not in the log"));
+            return Err(self.refused("with concatenated disks, the log does not show where the load would go"));
         }
         let least = [(RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
         if let Some((_, least)) = least.iter().find(|(of, least)| *of == to && members < *least) {
@@ -251,10 +250,10 @@ impl Scenario<'_> {
         };
         let mut notes = Vec::new();
         if let (Some(before), Some(after)) = (usable(level), usable(to)) {
-            notes.push(format!("room: {before} disks' worth of {members} becomes {after}"));
+            notes.push(format!("usable space: {before} disks' worth of {members} becomes {after}"));
         }
         if self.model.write_ratio < 1.0 {
-            notes.push("writes are answered faster than reads, by a cache: they stay so".into());
+            notes.push("writes are faster than reads, thanks to a cache: they stay so".into());
         }
         self.answer(&self.model.with_level(to), self.point, self.population, notes)
     }
@@ -277,15 +276,16 @@ impl Scenario<'_> {
             return Err(self.refused("not enough data: the log counts neither swapping on disks nor refaults"));
         }
         notes.push(format!(
-            "swapping is {:.1} % of the requests; {:.0} % of it goes away (memory added over memory swapped out)",
+            "swapping is {:.1} % of the requests; {:.0} % of it disappears (memory added divided by memory swapped \
+             out)",
             share * 100.0,
             gone * 100.0
         ));
         if let Some(bytes) = series.refault_bytes.filter(|bytes| *bytes > 0.0) {
             let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
             notes.push(format!(
-                "besides, up to {:.2} MB/s of reads are pages that were dropped too early; how many of them this \
-                 memory would keep is not in the log, and they are not taken off",
+                "in addition, up to {:.2} MB/s of reads are pages that were evicted too early; the log does not show \
+                 how many of them this memory would keep, so they are not subtracted",
                 bytes / seconds / 1e6
             ));
         }
@@ -295,12 +295,12 @@ impl Scenario<'_> {
     fn move_swap(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
         let share = self.swap_share(series);
         if share == 0.0 {
-            return Err(self.names("the log shows no swapping on disks, so that there is nothing to move"));
+            return Err(self.names("the log shows no swapping on disks, so there is nothing to move"));
         }
         let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
         let notes = vec![
             format!("the swap disk would get {:.1} requests/s on average", series.swap[2] / seconds),
-            "memory first: a disk for swap makes a shortage bearable, and does not end it".into(),
+            "add memory first: a separate swap disk eases a shortage but does not end it".into(),
         ];
         self.answer(&self.model, self.point.scaled(1.0 - share), self.population, notes)
     }
@@ -314,17 +314,17 @@ impl Scenario<'_> {
     ) -> Result<WhatIf, WhatIfError> {
         let Some(offer) = prices.volume(name) else {
             let known: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
-            return Err(self.names(format!("there is no volume `{name}`; volumes: {}", known.join(", "))));
+            return Err(self.names(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
         };
         if rate.is_some() {
-            return Err(self.refused("only operations are modelled; replay the bytes with --volume"));
+            return Err(self.refused("only operations are modelled; to replay bytes, use --volume"));
         }
         let limit = iops.unwrap_or(offer.iops.with).min(offer.iops.most);
         let Some(hidden) = &self.hidden else {
-            return Err(self.refused("the device never was at a limit in this log: another limit changes nothing"));
+            return Err(self.refused("the device never reached a limit in this log, so another limit changes nothing"));
         };
         let Some(population) = self.population else {
-            return Err(self.refused(format!("{}; give --users to say how many ask", hidden.method)));
+            return Err(self.refused(format!("{}; give the number of users with --users", hidden.method)));
         };
         // what the volume answers in while it is far from its limit
         let free = self.model.light_s;
@@ -339,15 +339,20 @@ impl Scenario<'_> {
         Ok(WhatIf {
             change: self.text.into(),
             device: self.front.name.clone(),
-            model: "a limit of operations before users who pause (interactive response time law)".into(),
+            model: "users with think time behind a limit of operations (interactive response time law)".into(),
             model_error: error,
             trusted: error <= TRUSTED_ERROR,
             before: measured,
             modelled_before: before,
             after,
             notes: vec![
-                format!("today's limit is the plateau of {:.0} requests/s", hidden.plateau_per_s),
-                format!("{:.0} programs pause for {:.3} s ({})", population.users, population.think_s, self.known()),
+                format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
+                format!(
+                    "{:.0} programs have a think time of {:.3} s ({})",
+                    population.users,
+                    population.think_s,
+                    self.known()
+                ),
             ],
         })
     }

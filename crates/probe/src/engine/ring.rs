@@ -299,24 +299,48 @@ impl Drop for Ring {
     }
 }
 
+/// A ring whose requests do nothing: what a ring costs by itself.
+pub struct IdleRing {
+    ring: IoUring,
+    batch: u32,
+}
+
+impl IdleRing {
+    /// One that has so many requests at a time.
+    ///
+    /// # Errors
+    /// Where there is no ring.
+    pub fn new(batch: u32) -> io::Result<IdleRing> {
+        let batch = batch.max(1);
+        Ok(IdleRing { ring: build(batch)?, batch })
+    }
+
+    /// Hands over a batch, waits for all of it, and gives how many completions there were.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn turn(&mut self) -> io::Result<u64> {
+        let entry = opcode::Nop::new().build();
+        for _ in 0..self.batch {
+            // SAFETY: such an entry speaks of no memory.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "the ring has room for a batch");
+        }
+        self.ring.submit_and_wait(self.batch as usize)?;
+        Ok(self.ring.completion().count() as u64)
+    }
+}
+
 /// Requests that do nothing, `batch` at a time on a ring of their own, for
-/// about so long: what a ring costs by itself. Gives how many there were, and
-/// the time they took.
+/// about so long. Gives how many there were, and the time they took.
 ///
 /// # Errors
 /// Where there is no ring.
 pub fn do_nothing(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
-    let mut ring = build(batch.max(1))?;
-    let entry = opcode::Nop::new().build();
+    let mut ring = IdleRing::new(batch)?;
     let (start, mut count) = (Instant::now(), 0);
     while start.elapsed() < lasts {
-        for _ in 0..batch.max(1) {
-            // SAFETY: such an entry speaks of no memory.
-            let pushed = unsafe { ring.submission().push(&entry) };
-            assert!(pushed.is_ok(), "the ring has room for a batch");
-        }
-        ring.submit_and_wait(batch as usize)?;
-        count += ring.completion().count() as u64;
+        count += ring.turn()?;
     }
     Ok((count, start.elapsed()))
 }

@@ -12,12 +12,13 @@ use diskwright_base::Rng;
 pub const CACHE: Suite = Suite {
     id: "cache",
     title: "read cache, read-ahead and write cache of the device, and their sizes",
-    explain: "Single requests, told into hits and misses by their time. The same block again against any block: is \
-              there a cache? Three blocks in a row, a pause, then a block further on: how far did it read ahead? N \
-              places read twice: how many does it keep? A stretch read in sequence, then blocks of it: how much of one \
-              stream does it keep? Where writing is allowed, 64 KiB writes anywhere until they become slow: what was \
-              taken until then, less what went to the medium meanwhile, is the write cache. (Segments, read-ahead and \
-              write buffers are found by such hits and misses in Worthington and others, SIGMETRICS 1995.)",
+    explain: "Single requests, classified as hits or misses by their latency. The same block again, compared with any \
+              block: is there a cache? Three consecutive blocks, a pause, then a block further on: how far did it \
+              read ahead? N places read twice: how many does it keep? A stretch read sequentially, then blocks of it: \
+              how much of one stream does it keep? If writing is allowed, 64 KiB writes anywhere until they become \
+              slow: the bytes accepted until then, minus those that reached the medium meanwhile, are the size of the \
+              write cache. (Segments, read-ahead and write buffers are found by such hits and misses in Worthington \
+              and others, SIGMETRICS 1995.)",
     good: "Read-ahead of some 100 KiB and more. A write cache that takes bursts of the size that your application \
            makes, and that is safe from power loss: the suite `commit` shows what it does with a sync.",
     writes: Writes::IfAllowed,
@@ -105,11 +106,9 @@ fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Res
             );
             session.found("read_ahead_bytes", *reach as f64, "bytes", text);
         }
-        _ => session.say(
-            "read_ahead_bytes",
-            "no read-ahead seen: the data after a stream is not in the device's \
-                          cache",
-        ),
+        _ => {
+            session.say("read_ahead_bytes", "no read-ahead seen: the data after a stream is not in the device's cache")
+        }
     }
     Ok(())
 }
@@ -215,8 +214,7 @@ fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Res
         None => {
             let written = words(timed.len() as f64 * CHUNK as f64, "bytes");
             let text = format!(
-                "{written} were written and none became slow: either there is no write cache, or it was not \
-                         filled"
+                "{written} were written and none became slow: either there is no write cache, or it was not filled"
             );
             session.say("write_cache_bytes", text);
         }

@@ -56,7 +56,7 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
     let unknown = comparison.counters.iter().filter(|r| r.noise.is_none()).count();
     if comparison.questions > 0 {
         remarks.push(format!(
-            "{} judged; noise by itself would show any of them in fewer than 1 of 20 comparisons.",
+            "{} judged; noise alone would show any of them in fewer than 1 of 20 comparisons.",
             plural(comparison.questions, "difference was", "differences were")
         ));
         let few = |side: &diskwright_results::compare::ResultSide| side.files.len() == 1;

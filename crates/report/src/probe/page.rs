@@ -234,13 +234,11 @@ fn trust(results: &[NamedResult<'_>]) -> String {
         let document = result.document;
         let of = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
         if let Some(because) = document.because.as_ref().filter(|_| !document.complete) {
-            items.push(format!("{of}some runs were not made: {because}."));
+            items.push(format!("{of}some runs were skipped: {because}."));
         }
         if document.buffered {
-            items.push(format!(
-                "{of}requests went through the page cache: this measures memory as much as the \
-                                device."
-            ));
+            items
+                .push(format!("{of}requests went through the page cache: this measures memory as much as the device."));
         }
         if let Some(hidden) = hidden(document) {
             items.push(format!("{of}{hidden}."));
@@ -269,8 +267,8 @@ pub fn hidden(document: &ProbeDocument) -> Option<String> {
         document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
     Some(format!(
-        "in {} no request completed for {}{others}: a closed loop does not show how long about {:.0} more requests \
-         would have waited",
+        "in {} no request completed for {}{others}: closed arrivals hide how long about {:.0} more requests would \
+         have waited",
         worst.name,
         display(worst.longest_silence_s, "s"),
         worst.hidden_requests.unwrap_or(0.0)

@@ -103,8 +103,9 @@ const open = tried(async id => {
   const look = async () => {
     if (S.host !== id) return;
     if (S.range && !isBegun) { isBegun = true; begin(); }
-    if (S.info.read < 1) {
-      timer = setTimeout(async () => { await describe(); if (isBegun) { loadRange(); loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } look(); }, 700);
+    if (S.info.read < 1 || !S.info.alerts_ready) {
+      const wasRead = S.info.read >= 1;
+      timer = setTimeout(async () => { await describe(); if (isBegun) { loadRange(); if (!wasRead) { loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } } look(); }, 700);
     }
   };
   await look();

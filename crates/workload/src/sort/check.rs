@@ -26,11 +26,11 @@ pub(super) fn check(
     }
     let mut order = OrderCheck::new(shape);
     read_parts(target, shape, source.rows(), progress, |rows, _| {
-        let wrong = |row| WorkError::Wrong(format!("row {row} of the result stands before one with a greater key"));
+        let wrong = |row| WorkError::Wrong(format!("row {row} of the result is out of order"));
         order.add(rows).map_err(wrong)
     })?;
     if order.sum != source.sum() {
-        let why = "the rows of the result are not those of the source: something lost, doubled or changed them";
+        let why = "the rows of the result differ from those of the source: rows were lost, duplicated or changed";
         return Err(WorkError::Wrong(why.into()));
     }
     Ok(())

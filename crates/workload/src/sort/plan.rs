@@ -94,7 +94,7 @@ impl MergePlan {
         }
         let runs = size.rows.div_ceil(run_rows);
         if runs > MOST_RUNS {
-            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: give more --memory")));
+            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: increase --memory")));
         }
         MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
     }

@@ -98,7 +98,8 @@ impl SortSource {
         }
         let (bytes, row) = (meta.len(), shape.row as u64);
         if bytes == 0 || !bytes.is_multiple_of(row) {
-            let why = format!("{}: {bytes} bytes are no whole rows of {row} bytes (--row-size)", path.display());
+            let why =
+                format!("{}: {bytes} bytes are not a whole number of rows of {row} bytes (--row-size)", path.display());
             return Err(WorkError::Usage(why));
         }
         Ok(bytes / row)
@@ -135,8 +136,11 @@ fn add_up(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) ->
     read_parts(file, shape, rows, progress, |bytes, first| {
         if let Some(wrong) = bytes.chunks_exact(shape.row).position(|row| row.last() != Some(&b'\n')) {
             let row = first + wrong as u64 + 1;
-            let why =
-                format!("{}: row {row} of {} bytes ends with no line end (--row-size)", file.path.display(), shape.row);
+            let why = format!(
+                "{}: row {row} of {} bytes does not end with a line end (--row-size)",
+                file.path.display(),
+                shape.row
+            );
             return Err(WorkError::Usage(why));
         }
         sum.add(shape, bytes);

@@ -35,16 +35,16 @@ const SAME_ZONE: f64 = 0.02;
 pub const SEEK_CURVE: Suite = Suite {
     id: "seek-curve",
     title: "seek time by distance, and the rate of each zone",
-    explain: "First 64 KiB reads in sequence at twelve places: outer tracks hold more, so a turning disk is fastest at \
-              its beginning, and the rates tell how much of the arm's way lies between two blocks. Then single sectors \
-              a fixed share of that way apart. A request's time is seek, a wait for the sector that is anything up to \
-              a rotation, and the request's own cost; so the fastest of many is the seek (after Worthington, Ganger, \
-              Patt and Wilkes, SIGMETRICS 1995, who take the shortest time between two requests). Through the points \
-              goes the usual curve: a + b times the square root of short distances, c + e times long ones (Ruemmler \
-              and Wilkes, 1994).",
-    good: "On a turning disk under 2 ms to the next track, 8 to 10 ms for a third of the way and less than 20 ms for \
-           all of it (half of that at 15,000 rpm), and outer zones up to twice as fast as inner ones. On flash it is \
-           flat, and says so.",
+    explain: "First, sequential 64 KiB reads at twelve places: outer tracks hold more, so a rotating disk is fastest \
+              in its first part, and the rates show how far the arm must move between two blocks. Then single sectors \
+              at fixed shares of the stroke apart. The time of a request is the seek, a wait of up to one rotation \
+              for the sector, and the request's own cost; so the fastest of many shows the seek (after Worthington, \
+              Ganger, Patt and Wilkes, SIGMETRICS 1995, who use the shortest time between two requests). The points \
+              are fitted with the usual curve: a + b times the square root of short distances, c + e times long ones \
+              (Ruemmler and Wilkes, 1994).",
+    good: "On a rotating disk, under 2 ms to the next track, 8 to 10 ms for a third of the stroke and less than 20 ms \
+           for all of it (half of that at 15,000 rpm), and outer zones up to twice as fast as inner ones. On flash \
+           the curve is flat, and the suite says so.",
     writes: Writes::Never,
     time: super::EACH,
     run: seek_curve,
@@ -127,7 +127,10 @@ fn zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
     }
     let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s).collect();
     if rates.iter().any(|r| *r <= 0.0) {
-        session.say("outer_to_inner", "one place was not read in time: no zones; measure longer with --for");
+        session.say(
+            "outer_to_inner",
+            "one place could not be read in time, so zones are unknown; measure longer with --for",
+        );
         return Ok(Stroke::new(&[1.0], room));
     }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
@@ -218,14 +221,15 @@ fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, 
     if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
         let fastest = |index: usize| words(spreads[index].1, "s");
         let text = format!(
-            "no mechanical behaviour seen: the fastest of many reads takes {} next door and {} at the farthest",
+            "no mechanical behaviour seen: the fastest of many reads takes {} over the shortest distance and {} over \
+             the longest",
             fastest(0),
             fastest(spreads.len() - 1)
         );
         return session.say("seek_third_s", text);
     }
     session.found("seek_short_s", short, "s", format!("shortest movement of the arm, {} of the stroke", points[0].0));
-    session.found("seek_third_s", third, "s", "a third of the stroke: what is called the average seek");
+    session.found("seek_third_s", third, "s", "a third of the stroke, which is usually called the average seek");
     session.found("seek_full_s", curve.at(1.0), "s", "from one end to the other");
     let text = "spread of the times at one distance: a rotation, roughly (the suite `rotation` is exact)";
     session.found("rotation_roughly_s", width, "s", text);

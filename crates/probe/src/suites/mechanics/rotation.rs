@@ -11,14 +11,14 @@ use diskwright_base::Rng;
 pub const ROTATION: Suite = Suite {
     id: "rotation",
     title: "the rotation period, from the times at which the same sectors pass",
-    explain: "Three sectors of one track are read again and again, each time after a pause drawn by chance. On a \
-              turning disk each can be answered only when it passes the head, so the moments of all its answers lie \
-              whole rotations apart, whatever the pauses were; the period at which they fall into step is the \
-              rotation, and the three sectors are at different angles of it. On anything else answers follow the \
-              pauses, or the ticks of a clock, and nothing of the kind is there. A cache would answer instead of the \
-              medium: reads elsewhere are put between to empty it (up to 16), and where writing is allowed durable \
-              writes go past it. (Whole rotations between completions are how Worthington and others, SIGMETRICS \
-              1995, and Talagala and others' Skippy, 1999, see a disk turn; being in step is Rayleigh's test.)",
+    explain: "Three sectors of one track are read repeatedly, each time after a random pause. On a rotating disk, a \
+              read completes only when its sector passes the head, so the completions of one sector are whole \
+              rotations apart, whatever the pauses; the period that aligns them is the rotation, and the three \
+              sectors are at different angles of it. On any other device, completions follow the pauses, or a clock \
+              tick, and no period appears. A cache would serve the reads instead of the medium: reads elsewhere (up \
+              to 16) empty it in between, and if writing is allowed, durable writes bypass it. (Worthington and \
+              others, SIGMETRICS 1995, and Talagala and others' Skippy, 1999, measure rotation by whole rotations \
+              between completions; the alignment is tested with Rayleigh's test.)",
     good: "8.33 ms at 7,200 rpm, 11.1 ms at 5,400, 6 ms at 10,000, 4 ms at 15,000, to within 1 %. No disk on sale has \
            any other period, and flash shows none.",
     writes: Writes::IfAllowed,
@@ -156,7 +156,7 @@ fn tell(session: &mut SuiteSession<'_>, period: f64, step: f64, count: usize) {
     let as_of = sold.map_or(String::new(), |s| format!(", as of a drive of {s:.0}"));
     let text = format!("a rotation: {turns:.0} rpm{as_of}; {count} reads are in step to {}", words(step, "fraction"));
     session.found("rotation_s", period, "s", text);
-    session.found("turns_per_min", turns, "count", "turns a minute");
+    session.found("turns_per_min", turns, "count", "revolutions per minute");
     session.found("rotational_latency_s", period / 2.0, "s", "half a rotation: the mean wait for a sector (SAS 1998)");
 }
 

@@ -24,7 +24,12 @@ const REQUEST: usize = 8 + ID;
 const MESSAGE: usize = 4 + ID + 20;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const INET_DIAG_INFO: u16 = 2;
+const ANY_STATE: u32 = u32::MAX;
+const ESTABLISHED: u32 = 1 << 1;
 const TCP: u8 = 6;
 /// Offsets in `struct tcp_info` (linux/tcp.h).
 const TOTAL_RETRANS: usize = 100;
@@ -43,12 +48,51 @@ impl SocketDiagnosis {
 
     /// The connection from a local port to a server; `None` where there is none.
     pub fn ask(&self, port: u16, route: ServerRoute) -> Option<TcpConnection> {
-        let request = request(port, route)?;
+        let request = request(port, route, ANY_STATE, NLM_F_REQUEST)?;
         rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];
         // the kernel has answered when send comes back
         let (length, _) = rustix::net::recv(&self.0, &mut answer, RecvFlags::DONTWAIT).ok()?;
         decode(answer.get(..length)?)
+    }
+
+    /// All connections to a server, whatever their local port: the smallest round trip, and the sum of the segments
+    /// sent again. The kernel tells an NFS mount's own port only where it had to choose one anew.
+    pub fn ask_all(&self, route: ServerRoute) -> Option<TcpConnection> {
+        let request = request(0, route, ESTABLISHED, NLM_F_REQUEST | NLM_F_DUMP)?;
+        rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
+        let mut answer = vec![0; 1 << 15];
+        let mut found: Option<TcpConnection> = None;
+        // the kernel filters by the server's port; each answer holds several connections
+        while let Ok((length, _)) = rustix::net::recv(&self.0, answer.as_mut_slice(), RecvFlags::DONTWAIT) {
+            let mut rest = answer.get(..length)?;
+            while let Some(size) = rest.get(..4).and_then(|b| Some(u32::from_ne_bytes(b.try_into().ok()?) as usize)) {
+                let Some(message) = rest.get(..size).filter(|message| message.len() >= HEADER) else { return found };
+                if matches!(u16::from_ne_bytes([message[4], message[5]]), NLMSG_DONE | NLMSG_ERROR) {
+                    return found;
+                }
+                if let Some(one) = decode(message).filter(|_| is_to(message, route)) {
+                    let known = found.unwrap_or(TcpConnection { round_trip_us: u32::MAX, retransmissions: 0 });
+                    found = Some(TcpConnection {
+                        round_trip_us: known.round_trip_us.min(one.round_trip_us),
+                        retransmissions: known.retransmissions.wrapping_add(one.retransmissions),
+                    });
+                }
+                rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+        found
+    }
+}
+
+/// Whether an answer is about a connection to this server: `struct inet_diag_msg` has 4 bytes, two ports, and two
+/// addresses of 16 bytes.
+fn is_to(message: &[u8], route: ServerRoute) -> bool {
+    let port = message.get(HEADER + 6..HEADER + 8) == Some(&route.server.port().to_be_bytes()[..]);
+    let address = |octets: &[u8]| message.get(HEADER + 24..HEADER + 24 + octets.len()) == Some(octets);
+    port && match route.server.ip() {
+        IpAddr::V4(ip) => address(&ip.octets()),
+        IpAddr::V6(ip) => address(&ip.octets()),
     }
 }
 
@@ -69,17 +113,16 @@ impl ServerRoute {
     }
 }
 
-fn request(port: u16, route: ServerRoute) -> Option<[u8; HEADER + REQUEST]> {
+fn request(port: u16, route: ServerRoute, states: u32, flags: u16) -> Option<[u8; HEADER + REQUEST]> {
     let ServerRoute { server, source } = route;
     let mut bytes = [0; HEADER + REQUEST];
     bytes[..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
     let diag = &mut bytes[HEADER..];
     diag[1] = TCP;
     diag[2] = 1 << (INET_DIAG_INFO - 1);
-    // in any state
-    diag[4..8].fill(0xff);
+    diag[4..8].copy_from_slice(&states.to_ne_bytes());
     diag[8..10].copy_from_slice(&port.to_be_bytes());
     diag[10..12].copy_from_slice(&server.port().to_be_bytes());
     match (source, server.ip()) {
@@ -122,7 +165,8 @@ pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
     }
 }
 
-/// The server's address in the options of a mount: `addr=`, and `port=` where it is not 2049.
+/// The server's address in the options of a mount: `addr=`, and `port=` where it is not 2049. Mountinfo has them;
+/// mountstats leaves the address out.
 pub fn server(options: &[u8]) -> Option<SocketAddr> {
     let options = std::str::from_utf8(options).ok()?;
     let option = |name: &str| options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='));

@@ -243,7 +243,7 @@ impl NetworkFilesystems {
         if !same || count != self.slots.len() {
             self.learn(text, context);
         }
-        let (table, diagnosis) = (&mut self.tables[0], &self.diagnosis);
+        let (table, diagnosis, mounts) = (&mut self.tables[0], &self.diagnosis, &self.mounts);
         let mut slots = self.slots.iter_mut();
         mountstats::parse(text, |mount| {
             let Some(slot) = slots.next() else { return };
@@ -255,7 +255,10 @@ impl NetworkFilesystems {
             }
             slot.age_s = mount.age_s;
             if context.slow || !same {
-                slot.way = connections::server(mount.options).and_then(ServerRoute::to);
+                let point = unescape(mount.point);
+                let in_mountinfo = mounts.iter().rev().find(|m| m.point == point).map(|m| m.options.as_bytes());
+                let server = in_mountinfo.into_iter().chain([mount.options]).find_map(connections::server);
+                slot.way = server.and_then(ServerRoute::to);
             }
             let values = table.fill(row);
             fill(values, mount);
@@ -295,6 +298,10 @@ impl NetworkFilesystems {
 
 /// Smallest round trip and sum of the segments sent again, of all connections.
 fn network(diagnosis: &SocketDiagnosis, way: ServerRoute, ports: &[u16]) -> [u64; 2] {
+    if ports[0] == 0 {
+        let found = diagnosis.ask_all(way);
+        return found.map_or([ABSENT; 2], |found| [found.round_trip_us.into(), found.retransmissions.into()]);
+    }
     let (mut round_trip, mut again) = (ABSENT, ABSENT);
     for port in ports.iter().take_while(|port| **port > 0) {
         let Some(found) = diagnosis.ask(*port, way) else { continue };

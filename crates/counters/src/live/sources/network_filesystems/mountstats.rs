@@ -88,7 +88,7 @@ pub struct TransportSums {
     pub sends: u64,
     /// Answers received.
     pub replies: u64,
-    /// Answers that belonged to no request.
+    /// Replies that matched no request.
     pub bad_replies: u64,
     /// Connections made.
     pub connects: u64,

@@ -186,7 +186,11 @@ fn tcp_tells_the_round_trip_of_a_connection() {
     // a kernel may lack the module; one that answers, answers rightly
     if let Some(found) = found {
         assert!((1..1_000_000).contains(&found.round_trip_us), "{found:?}");
+        // NFS 4 mounts tell no port: of all connections to the server this is the only one
+        let all = diagnosis.ask_all(ServerRoute::to(server).unwrap()).expect("it was found by its port");
+        assert!((1..1_000_000).contains(&all.round_trip_us), "{all:?}");
     }
+    assert_eq!(diagnosis.ask_all(ServerRoute::to(([127, 0, 0, 1], 1).into()).unwrap()), None);
     assert_eq!(diagnosis.ask(port, ServerRoute::to(([127, 0, 0, 1], 1).into()).unwrap()), None);
 }
 

@@ -1,0 +1,213 @@
+//! A cgroup of a load's own: of version 2 where the memory controller is there, of version 1 elsewhere. It goes with
+//! its load; what a killed one left has its name, holds nobody, and is removed by the next.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{StressError, io};
+
+/// How the names of these cgroups begin.
+const NAME: &str = "diskwright-stress-";
+/// Controllers of version 1 that a load has a group in: memory has the limit, the others tell what it used.
+const CONTROLLERS: [&str; 4] = ["memory", "cpu", "cpuacct", "blkio"];
+
+/// Where cgroups are mounted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CgroupPlace {
+    /// The roots: one of version 2, or one for each controller of version 1.
+    roots: Vec<PathBuf>,
+    /// The root whose groups have a limit of memory.
+    memory: Option<PathBuf>,
+    is_unified: bool,
+}
+
+impl CgroupPlace {
+    /// Reads it from a table of mounts (`/proc/self/mounts`).
+    #[must_use]
+    pub fn of(mounts: &str) -> CgroupPlace {
+        let rows = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let rows: Vec<_> = rows.filter(|row| row.len() >= 4).collect();
+        let point = |row: &Vec<&str>| PathBuf::from(row[1]);
+        let unified = rows.iter().find(|row| row[2] == "cgroup2").map(point);
+        if let Some(root) = unified.filter(|root| has_controller(root, "memory")) {
+            return CgroupPlace { roots: vec![root.clone()], memory: Some(root), is_unified: true };
+        }
+        let of = |controller: &str| {
+            let has = |row: &&Vec<&str>| row[2] == "cgroup" && row[3].split(',').any(|option| option == controller);
+            rows.iter().find(has).map(point)
+        };
+        let mut roots: Vec<PathBuf> = CONTROLLERS.iter().filter_map(|controller| of(controller)).collect();
+        roots.sort();
+        roots.dedup();
+        CgroupPlace { roots, memory: of("memory"), is_unified: false }
+    }
+
+    /// That of this machine.
+    #[must_use]
+    pub fn here() -> CgroupPlace {
+        CgroupPlace::of(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())
+    }
+
+    /// Removes groups that killed loads left, and tells their names.
+    #[must_use]
+    pub fn sweep(&self) -> Vec<PathBuf> {
+        let mut removed = Vec::new();
+        for entry in self.roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
+            // a group in which somebody works cannot be removed; that of a load that just begins can, but its maker
+            // is alive
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let maker = name.strip_prefix(NAME).and_then(|id| id.parse::<u32>().ok());
+            let is_left = maker.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists());
+            if is_left && fs::remove_dir(entry.path()).is_ok() {
+                removed.push(entry.path());
+            }
+        }
+        removed
+    }
+
+    /// A new group for a load of this process, with a limit of memory where one is asked (bytes).
+    ///
+    /// # Errors
+    /// Where none can be made: the reason.
+    pub fn group(&self, limit: Option<u64>) -> Result<LoadGroup, StressError> {
+        if self.roots.is_empty() {
+            return Err(StressError::Unavailable("no control groups are mounted".into()));
+        }
+        let mut group = LoadGroup { folders: Vec::new(), memory: None, is_unified: self.is_unified };
+        for root in &self.roots {
+            let folder = root.join(format!("{NAME}{}", std::process::id()));
+            if self.is_unified {
+                // it may be given to groups already, or not be ours to give; the limit below tells
+                let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
+            }
+            fs::create_dir(&folder).map_err(io(&folder, "no control group can be made"))?;
+            if self.memory.as_ref() == Some(root) {
+                group.memory = Some(folder.clone());
+            }
+            group.folders.push(folder);
+        }
+        if let Some(limit) = limit {
+            group.limit(limit)?;
+        }
+        Ok(group)
+    }
+}
+
+fn has_controller(root: &Path, controller: &str) -> bool {
+    let text = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    text.split_whitespace().any(|name| name == controller)
+}
+
+/// A load's group; it is removed with this.
+#[derive(Debug)]
+pub struct LoadGroup {
+    folders: Vec<PathBuf>,
+    memory: Option<PathBuf>,
+    is_unified: bool,
+}
+
+impl LoadGroup {
+    fn limit(&self, bytes: u64) -> Result<(), StressError> {
+        let Some(folder) = &self.memory else {
+            return Err(StressError::Unavailable("the kernel has no control of memory by groups".into()));
+        };
+        let file = folder.join(if self.is_unified { "memory.max" } else { "memory.limit_in_bytes" });
+        fs::write(&file, bytes.to_string()).map_err(io(&file, "the limit cannot be set"))
+    }
+
+    /// The files to which a process writes itself to be in the group.
+    #[must_use]
+    pub fn doors(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    }
+
+    /// The file that tells how much memory the group has.
+    #[must_use]
+    pub fn usage_file(&self) -> Option<PathBuf> {
+        let name = if self.is_unified { "memory.current" } else { "memory.usage_in_bytes" };
+        self.memory.as_ref().map(|folder| folder.join(name))
+    }
+}
+
+impl Drop for LoadGroup {
+    fn drop(&mut self) {
+        // the kernel lets a group go only when its last task is gone, some moments after it was waited for
+        for _ in 0..100 {
+            self.folders.retain(|folder| folder.exists() && fs::remove_dir(folder).is_err());
+            if self.folders.is_empty() {
+                return;
+            }
+            crate::run::rest(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// Puts this process into a group, by its doors.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn enter(doors: &[PathBuf]) -> Result<(), StressError> {
+    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounted(folder: &Path, rows: &[(&str, &str, &str)]) -> CgroupPlace {
+        let row = |(point, kind, options): &(&str, &str, &str)| {
+            let point = folder.join(point);
+            fs::create_dir_all(&point).unwrap();
+            format!("none {} {kind} {options} 0 0\n", point.display())
+        };
+        CgroupPlace::of(&rows.iter().map(row).collect::<String>())
+    }
+
+    #[test]
+    fn version_1_has_a_group_for_each_controller() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = [
+            ("memory", "cgroup", "rw,memory"),
+            ("cpu", "cgroup", "rw,cpu,cpuacct"),
+            ("unified", "cgroup2", "rw"),
+            ("devices", "cgroup", "rw,devices"),
+        ];
+        let place = mounted(folder.path(), &rows);
+        let group = place.group(Some(1 << 20)).unwrap();
+        assert_eq!(group.doors().len(), 2);
+        let usage = group.usage_file().unwrap();
+        assert!(usage.starts_with(folder.path().join("memory")) && usage.ends_with("memory.usage_in_bytes"));
+        let limit = usage.with_file_name("memory.limit_in_bytes");
+        assert_eq!(fs::read_to_string(&limit).unwrap(), "1048576");
+        // an ordinary folder goes only when it is empty
+        fs::remove_file(limit).unwrap();
+        drop(group);
+        assert!(fs::read_dir(folder.path().join("memory")).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn version_2_has_one_where_it_has_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("all")).unwrap();
+        fs::write(folder.path().join("all/cgroup.controllers"), "cpu io memory\n").unwrap();
+        let place = mounted(folder.path(), &[("all", "cgroup2", "rw")]);
+        let group = place.group(None).unwrap();
+        assert!(group.doors().len() == 1 && group.usage_file().unwrap().ends_with("memory.current"));
+        assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no control groups are mounted");
+    }
+
+    #[test]
+    fn what_a_killed_load_left_is_removed_and_what_is_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = mounted(folder.path(), &[("memory", "cgroup", "rw,memory")]);
+        let name = |id: &str| folder.path().join("memory").join(format!("{NAME}{id}"));
+        let alive = std::process::id().to_string();
+        // no process has so high a number: the kernel's limit is 2^22
+        for id in ["4194305", "4194306", &alive, "x"] {
+            fs::create_dir(name(id)).unwrap();
+        }
+        fs::write(name("4194306").join("tasks"), "1").unwrap();
+        assert_eq!(place.sweep(), [name("4194305")]);
+        assert!(name(&alive).exists() && name("4194306").exists() && name("x").exists());
+    }
+}

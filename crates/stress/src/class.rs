@@ -1,0 +1,149 @@
+//! The classes of load, as `classes.toml` has them.
+
+use diskwright_base::words::nearest;
+use diskwright_base::{Problems, toml_reader};
+use serde::{Deserialize, Serialize};
+
+use crate::StressError;
+
+/// A class of load.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StressClass {
+    /// What people type.
+    pub id: String,
+    /// In a few words.
+    pub title: String,
+    /// What it does.
+    pub loads: String,
+    /// What a level of 100 % is.
+    pub full: String,
+    /// Unit of that: `processors`, `per_s`, `bytes_per_s` or `fraction`.
+    pub unit: String,
+    /// The verdicts that are right; more than one where the parts of a machine that it fills are more than one.
+    pub expect: Vec<String>,
+    /// The finding that must be there.
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// What some program must be reported to wait for.
+    #[serde(default)]
+    pub waits: Option<String>,
+    /// What `why` should say, in words.
+    pub says: String,
+    /// The level at which it is tried, per cent.
+    #[serde(default = "hundred")]
+    pub level: u32,
+    /// The highest level that makes sense, per cent.
+    #[serde(default = "hundred")]
+    pub most_level: u32,
+    /// Processors that it takes at least.
+    #[serde(default)]
+    pub processors: usize,
+    /// Memory, MiB.
+    #[serde(default)]
+    pub memory_mib: u64,
+    /// Limit of its cgroup's memory, MiB; 0 where it has none.
+    #[serde(default)]
+    pub limit_mib: u64,
+    /// Room for files, MiB.
+    #[serde(default)]
+    pub file_mib: u64,
+    /// Swap space, MiB.
+    #[serde(default)]
+    pub swap_mib: u64,
+    /// Whether it takes io_uring.
+    #[serde(default)]
+    pub needs_ring: bool,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// The file's root.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassesFile {
+    class: Vec<StressClass>,
+}
+
+/// All classes, in the order in which they are tried.
+///
+/// # Errors
+/// Mistakes in the table, by line.
+pub fn classes() -> Result<Vec<StressClass>, Problems> {
+    toml_reader::read::<ClassesFile>("classes.toml", include_str!("classes.toml")).map(|file| file.class)
+}
+
+/// The class of a name.
+///
+/// # Errors
+/// Names the nearest, and all.
+pub fn find(name: &str) -> Result<StressClass, StressError> {
+    let all = classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
+    if let Some(class) = all.iter().find(|class| class.id == name) {
+        return Ok(class.clone());
+    }
+    let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
+    let near = nearest(name, ids.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(StressError::Usage(format!("there is no class `{name}`{near} Classes: {}", ids.join(", "))))
+}
+
+impl StressClass {
+    /// Room that its files and its swap space take, bytes.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        (self.file_mib + self.swap_mib) << 20
+    }
+
+    /// A level as a share of 1.
+    ///
+    /// # Errors
+    /// Levels that this class cannot have.
+    pub fn share(&self, level: u32) -> Result<f64, StressError> {
+        if level == 0 || level > 100 {
+            return Err(StressError::Usage(format!("a level of {level} %: levels are 1 to 100 %")));
+        }
+        if level > self.most_level {
+            let (most, id) = (self.most_level, &self.id);
+            return Err(StressError::Usage(format!("a level of {level} %: {id} takes levels up to {most} %")));
+        }
+        Ok(f64::from(level) / 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_holds_together() {
+        let all = classes().unwrap();
+        assert!(all.len() >= 11);
+        for class in &all {
+            assert!(!class.expect.is_empty() && class.level <= class.most_level && class.level > 0, "{}", class.id);
+            assert!(["processors", "per_s", "bytes_per_s", "fraction"].contains(&class.unit.as_str()), "{}", class.id);
+            assert!(class.swap_mib == 0 || class.limit_mib > 0, "{}: swap is for what has a limit", class.id);
+        }
+        let mut ids: Vec<_> = all.iter().map(|class| &class.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all.len());
+    }
+
+    #[test]
+    fn a_mistyped_class_is_told_with_the_nearest() {
+        let error = find("procesor").unwrap_err().to_string();
+        assert!(error.contains("did you mean `processor`?") && error.contains("paging"), "{error}");
+        assert_eq!(find("paging").unwrap().id, "paging");
+    }
+
+    #[test]
+    fn levels_are_shares_of_what_is_possible() {
+        let class = find("memory-under").unwrap();
+        assert_eq!(class.share(50).ok(), Some(0.5));
+        for wrong in [0, 96, 101, u32::MAX] {
+            assert!(class.share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

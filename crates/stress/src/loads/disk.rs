@@ -1,0 +1,120 @@
+//! Threads that read and write a disk through its filesystem. They block, because the kernel counts those who wait
+//! that way.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use diskwright_base::Rng;
+use diskwright_workload::files::{WorkFile, WorkFolder};
+use diskwright_workload::sort::blocks::AlignedBuffer;
+
+use super::{LoadMost, LoadOptions, StressLoad, WorkStep, filled};
+use crate::class::StressClass;
+use crate::{StressError, io};
+
+/// The most threads that are tried.
+const MOST_WORKERS: u64 = 64;
+const SMALL: usize = 4096;
+const LARGE: usize = 1 << 20;
+
+/// A file past the file cache, as long as somebody reads it.
+struct DirectFile {
+    file: File,
+    kept: WorkFile,
+    bytes: u64,
+}
+
+fn direct(class: &StressClass, options: &LoadOptions) -> Result<Arc<DirectFile>, StressError> {
+    let bytes = class.file_mib << 20;
+    let kept = filled(class, options, bytes)?;
+    Ok(Arc::new(DirectFile { file: kept.direct()?, kept, bytes }))
+}
+
+fn reading(
+    file: Arc<DirectFile>,
+    size: usize,
+    mut next: impl FnMut(u64) -> u64 + Send + 'static,
+    unit: f64,
+) -> WorkStep {
+    let mut buffer = AlignedBuffer::new(size);
+    Box::new(move || {
+        let offset = next(file.bytes / size as u64) * size as u64;
+        file.file.read_exact_at(buffer.bytes_mut(), offset).map_err(io(file.kept.path(), "cannot be read"))?;
+        Ok(unit)
+    })
+}
+
+pub(super) fn random(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let file = direct(class, options)?;
+    let worker = |worker| {
+        let mut rng = Rng::new(options.seed, worker);
+        reading(Arc::clone(&file), SMALL, move |count| rng.below(count), 1.0)
+    };
+    Ok(StressLoad { workers: (0..MOST_WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+}
+
+pub(super) fn sequential(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    const WORKERS: u64 = 16;
+    let file = direct(class, options)?;
+    let worker = |worker| {
+        // each begins at its own place and goes through all of the file
+        let mut place = worker * (file.bytes / LARGE as u64) / WORKERS;
+        let next = move |count: u64| {
+            place = (place + 1) % count;
+            place
+        };
+        reading(Arc::clone(&file), LARGE, next, LARGE as f64)
+    };
+    Ok(StressLoad { workers: (0..WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+}
+
+/// Each worker writes over its own part of a file, as the log of a database is.
+pub(super) fn sync(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let bytes = class.file_mib << 20;
+    let file = Arc::new(filled(class, options, bytes)?);
+    let worker = |worker: u64| -> WorkStep {
+        let (file, part) = (Arc::clone(&file), bytes / MOST_WORKERS);
+        let (mut place, block) = (0, vec![worker as u8; SMALL]);
+        Box::new(move || {
+            let offset = worker * part + place;
+            file.file().write_all_at(&block, offset).map_err(io(file.path(), "cannot be written"))?;
+            file.file().sync_data().map_err(io(file.path(), "cannot be synced"))?;
+            place = (place + SMALL as u64) % part;
+            Ok(1.0)
+        })
+    };
+    Ok(StressLoad { workers: (0..MOST_WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+}
+
+pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let folder = Arc::new(WorkFolder::create(&options.folder)?);
+    let worker = |worker: u32| -> Result<WorkStep, StressError> {
+        let path = folder.path().join(worker.to_string());
+        fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
+        let open = File::open(&path).map_err(io(&path, "cannot be opened"))?;
+        // the folder goes with the last worker
+        let (kept, mut number) = (Arc::clone(&folder), 0_u64);
+        Ok(Box::new(move || {
+            let _ = &kept;
+            number += 1;
+            come_and_go(&path, &open, number)?;
+            Ok(1.0)
+        }))
+    };
+    Ok(StressLoad { workers: (0..4).map(worker).collect::<Result<_, _>>()?, most: LoadMost::Measured })
+}
+
+/// A file comes under one name, gets another, and the one before it goes.
+fn come_and_go(folder: &Path, open: &File, number: u64) -> Result<(), StressError> {
+    let (temporary, name) = (folder.join("new"), folder.join(number.to_string()));
+    let file = File::create_new(&temporary).map_err(io(&temporary, "cannot be made"))?;
+    file.sync_all().map_err(io(&temporary, "cannot be synced"))?;
+    fs::rename(&temporary, &name).map_err(io(&name, "cannot be named"))?;
+    if number > 1 {
+        let before = folder.join((number - 1).to_string());
+        fs::remove_file(&before).map_err(io(&before, "cannot be removed"))?;
+    }
+    open.sync_all().map_err(io(folder, "cannot be synced"))
+}

@@ -1,0 +1,113 @@
+//! What the kernel does for programs that work together: switches, locks, completions, open files.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use diskwright_probe::engine::ring::IdleRing;
+use rustix::io::{read, write};
+use rustix::pipe::pipe;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
+use crate::class::StressClass;
+use crate::{StressError, io};
+
+/// Turns of a step.
+const TURNS: usize = 16;
+/// Completions that are taken together.
+const BATCH: u32 = 32;
+/// How long a lock is held at a time.
+const HELD: Duration = Duration::from_millis(5);
+/// Files that stay for everything else.
+const FILES_RESERVED: u64 = 64;
+/// The most files that are opened.
+const MOST_FILES: u64 = 1 << 17;
+
+fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
+    io(Path::new("pipe"), "failed")(error)
+}
+
+/// Pairs of threads that wake each other over pipes, two pairs for each processor, so that one always has somebody to
+/// switch to.
+pub(super) fn switches(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let workers = (0..2 * options.processors.max(1)).map(|_| pair()).collect::<Result<_, _>>()?;
+    Ok(StressLoad { workers, most: LoadMost::Measured })
+}
+
+fn pair() -> Result<WorkStep, StressError> {
+    let ((their_reading, our_writing), (our_reading, their_writing)) =
+        (pipe().map_err(failed)?, pipe().map_err(failed)?);
+    // it ends when our ends of the pipes are closed
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {}
+    });
+    Ok(Box::new(move || {
+        let mut byte = [1];
+        for _ in 0..TURNS {
+            write(&our_writing, &byte).map_err(failed)?;
+            read(&our_reading, &mut byte).map_err(failed)?;
+        }
+        // there and back
+        Ok(2.0 * TURNS as f64)
+    }))
+}
+
+/// Threads that take turns on one lock, whose holder sleeps: nothing of the machine is used.
+pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+    let lock = Arc::new(Mutex::new(()));
+    let worker = |_| -> WorkStep {
+        let lock = Arc::clone(&lock);
+        Box::new(move || {
+            let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            let begun = Instant::now();
+            crate::run::rest(HELD);
+            drop(held);
+            Ok(begun.elapsed().as_secs_f64())
+        })
+    };
+    Ok(StressLoad { workers: (0..24).map(worker).collect(), most: LoadMost::Known(1.0) })
+}
+
+/// A ring for each processor, whose requests do nothing: what is left is posting and taking completions.
+pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let failed = |error| StressError::Unavailable(format!("no io_uring: {error}"));
+    drop(IdleRing::new(BATCH).map_err(failed)?);
+    let worker = |_| -> WorkStep {
+        // a ring takes requests of the thread that made it alone
+        let mut own: Option<(ThreadId, IdleRing)> = None;
+        Box::new(move || {
+            let this = std::thread::current().id();
+            let kept = own.take().filter(|(thread, _)| *thread == this);
+            let (_, ring) = own.insert(match kept {
+                Some(kept) => kept,
+                None => (this, IdleRing::new(BATCH).map_err(failed)?),
+            });
+            Ok(ring.turn().map_err(io(Path::new("io_uring"), "failed"))? as f64)
+        })
+    };
+    Ok(StressLoad { workers: (0..options.processors.max(1)).map(worker).collect(), most: LoadMost::Measured })
+}
+
+/// Opens files to a share of what this process may have, and keeps opening and closing one more.
+pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let raised = Rlimit { current: Some(most), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(io(Path::new("descriptors"), "the limit cannot be raised"))?;
+    let path: &'static Path = Path::new("/dev/null");
+    let open = move || File::open(path).map_err(io(path, "no more files can be opened"));
+    let wanted = (most.saturating_sub(FILES_RESERVED) as f64 * options.share) as u64;
+    let mut files = (0..wanted).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
+    let reached = files.len() as f64 / most.saturating_sub(FILES_RESERVED).max(1) as f64;
+    let step: WorkStep = Box::new(move || {
+        drop(files.pop());
+        files.push(open()?);
+        crate::run::rest(Duration::from_millis(5));
+        Ok(1.0)
+    });
+    Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(move || reached)) })
+}

@@ -1,0 +1,126 @@
+//! Threads that move memory, and threads that need more of it than their cgroup may have.
+
+use std::fs;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diskwright_base::Rng;
+use diskwright_workload::files::WorkFile;
+
+use super::{LoadMost, LoadOptions, StressLoad, WorkStep, filled};
+use crate::class::StressClass;
+use crate::{StressError, io};
+
+const PAGE: usize = 4096;
+/// Bytes that a step copies.
+const COPIED: usize = 1 << 20;
+/// Pages of a step.
+const TOUCHED: usize = 16;
+
+/// One thread a processor copies between two blocks, which are larger together than usual caches.
+pub(super) fn bandwidth(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let blocks = 2 * options.processors.max(1) as u64;
+    let block = (((class.memory_mib << 20) / blocks) as usize).max(COPIED) / COPIED * COPIED;
+    let workers = (0..options.processors).map(|_| copying(block)).collect();
+    Ok(StressLoad { workers, most: LoadMost::Measured })
+}
+
+fn copying(block: usize) -> WorkStep {
+    let (from, mut into) = (vec![1_u8; block], vec![0_u8; block]);
+    let mut offset = 0;
+    Box::new(move || {
+        into[offset..offset + COPIED].copy_from_slice(&from[offset..offset + COPIED]);
+        black_box(&mut into);
+        offset = (offset + COPIED) % block;
+        // what is read and what is written
+        Ok(2.0 * COPIED as f64)
+    })
+}
+
+/// Fills the cgroup to a share of its limit, and keeps touching all of it at its leisure.
+pub(super) fn under(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let Some(usage) = options.usage.clone() else {
+        return Err(StressError::Unavailable("no cgroup tells how much memory is used".into()));
+    };
+    let limit = (class.limit_mib << 20) as f64;
+    let used = move || {
+        let text = fs::read_to_string(&usage).unwrap_or_default();
+        text.trim().parse::<f64>().map_or(f64::NAN, |bytes| bytes / limit)
+    };
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    while used() < options.share {
+        blocks.push(vec![1_u8; 256 << 10]);
+        assert!((blocks.len() as u64) << 18 <= class.limit_mib << 20, "the group counts what is taken");
+    }
+    let mut next = 0;
+    let step: WorkStep = Box::new(move || {
+        let count = blocks.len().max(1);
+        if let Some(block) = blocks.get_mut(next % count) {
+            (0..block.len()).step_by(PAGE).for_each(|byte| block[byte] = block[byte].wrapping_add(1));
+        }
+        next += 1;
+        crate::run::rest(Duration::from_millis(2));
+        Ok(1.0)
+    });
+    Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(used)) })
+}
+
+/// Memory of its own for three quarters of the limit, and a file of half the limit: a quarter more than there may be.
+pub(super) fn limit(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let own = vec![1_u8; ((class.limit_mib << 20) / 4 * 3) as usize];
+    let mut load = file_cache(class, options)?;
+    // it stays as long as a worker
+    let mut workers = load.workers.drain(..);
+    if let Some(mut first) = workers.next() {
+        let (mut own, mut next) = (own, 0);
+        let step: WorkStep = Box::new(move || {
+            for _ in 0..TOUCHED {
+                own[next] = own[next].wrapping_add(1);
+                next = (next + PAGE) % own.len();
+            }
+            first()
+        });
+        let workers = std::iter::once(step).chain(workers).collect();
+        return Ok(StressLoad { workers, most: LoadMost::Measured });
+    }
+    Err(StressError::Unavailable("no worker".into()))
+}
+
+/// Four threads that read pages of a file at random through the file cache.
+pub(super) fn file_cache(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let bytes = class.file_mib << 20;
+    let file = Arc::new(filled(class, options, bytes)?);
+    // each miss is a read of one page, not of those around it
+    rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::Random)
+        .map_err(io(&options.folder, "cannot be read at random"))?;
+    let workers = (0..4).map(|worker| reading(Arc::clone(&file), bytes, Rng::new(options.seed, worker))).collect();
+    Ok(StressLoad { workers, most: LoadMost::Measured })
+}
+
+fn reading(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
+    let mut page = vec![0_u8; PAGE];
+    Box::new(move || {
+        let offset = rng.below(bytes / PAGE as u64) * PAGE as u64;
+        file.file().read_exact_at(&mut page, offset).map_err(io(file.path(), "cannot be read"))?;
+        black_box(&mut page);
+        Ok(1.0)
+    })
+}
+
+/// Two threads that touch pages of all memory at random.
+pub(super) fn paging(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let bytes = ((class.memory_mib << 20) / 2) as usize;
+    let touching = |worker: u64| -> WorkStep {
+        let (mut memory, mut rng) = (vec![1_u8; bytes], Rng::new(options.seed, worker));
+        Box::new(move || {
+            for _ in 0..TOUCHED {
+                let page = rng.below((memory.len() / PAGE) as u64) as usize;
+                memory[page * PAGE] = memory[page * PAGE].wrapping_add(1);
+            }
+            Ok(TOUCHED as f64)
+        })
+    };
+    Ok(StressLoad { workers: (0..2).map(touching).collect(), most: LoadMost::Measured })
+}

@@ -1,0 +1,147 @@
+//! What each class does: workers, each a function that does one small step at a time.
+
+mod disk;
+mod kernel;
+mod memory;
+mod network;
+mod processor;
+
+use std::path::PathBuf;
+
+use diskwright_workload::files::WorkFile;
+
+use crate::StressError;
+use crate::class::StressClass;
+
+/// Does a little, and gives what was done in the class's unit.
+pub type WorkStep = Box<dyn FnMut() -> Result<f64, StressError> + Send>;
+
+/// What 100 % is.
+pub enum LoadMost {
+    /// Known: units a second of all workers.
+    Known(f64),
+    /// Measured, with all workers.
+    Measured,
+    /// Measured, with as many workers as bring more.
+    MeasuredByDoubling,
+    /// Something is filled, and this tells to what share.
+    Filled(Box<dyn Fn() -> f64 + Send>),
+}
+
+/// Workers, and what they do at 100 %.
+pub struct StressLoad {
+    /// They work side by side.
+    pub workers: Vec<WorkStep>,
+    /// What 100 % is.
+    pub most: LoadMost,
+}
+
+/// Where and how a load is made.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Folder for files.
+    pub folder: PathBuf,
+    /// Processors to use.
+    pub processors: usize,
+    /// The level, of 1: for what is filled.
+    pub share: f64,
+    /// The file that tells how much memory the load's cgroup has.
+    pub usage: Option<PathBuf>,
+    /// Seed for all random numbers.
+    pub seed: u64,
+}
+
+/// Makes the load of a class.
+type LoadMaker = fn(&StressClass, &LoadOptions) -> Result<StressLoad, StressError>;
+
+const MAKERS: &[(&str, LoadMaker)] = &[
+    ("processor", processor::all),
+    ("one-thread", processor::one),
+    ("memory-bandwidth", memory::bandwidth),
+    ("memory-under", memory::under),
+    ("memory-limit", memory::limit),
+    ("paging", memory::paging),
+    ("file-cache", memory::file_cache),
+    ("disk-random", disk::random),
+    ("disk-sequential", disk::sequential),
+    ("disk-sync", disk::sync),
+    ("disk-metadata", disk::metadata),
+    ("network", network::streams),
+    ("interrupts", network::datagrams),
+    ("context-switches", kernel::switches),
+    ("locks", kernel::locks),
+    ("completions", kernel::completions),
+    ("descriptors", kernel::descriptors),
+];
+
+/// Makes a load: its files, memory and connections.
+///
+/// # Errors
+/// Where the machine refuses.
+pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let maker = MAKERS.iter().find(|(id, _)| *id == class.id);
+    let Some((_, maker)) = maker else {
+        return Err(StressError::Usage(format!("nothing makes the class {}", class.id)));
+    };
+    maker(class, options)
+}
+
+/// A file of the class's size with written content, no part of which is in the file cache.
+fn filled(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<WorkFile, StressError> {
+    use std::os::unix::fs::FileExt;
+    assert!(bytes <= class.file_mib << 20, "the room was checked");
+    let file = WorkFile::create(&options.folder)?;
+    let mut rng = diskwright_base::Rng::new(options.seed, 0);
+    let mut block = vec![0_u8; 1 << 20];
+    for offset in (0..bytes).step_by(block.len()) {
+        block.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.bits().to_le_bytes()));
+        file.file().write_all_at(&block, offset).map_err(crate::io(&options.folder, "cannot be written"))?;
+    }
+    file.file().sync_all().map_err(crate::io(&options.folder, "cannot be synced"))?;
+    rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::DontNeed)
+        .map_err(crate::io(&options.folder, "cannot leave the file cache"))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::classes;
+    use crate::run::{hold, scale};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    #[test]
+    fn every_class_has_a_maker_and_every_maker_a_class() {
+        let ids: Vec<String> = classes().unwrap().into_iter().map(|class| class.id).collect();
+        let makers: Vec<&str> = MAKERS.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, makers);
+    }
+
+    #[test]
+    fn loads_that_need_no_cgroup_do_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            LoadOptions { folder: folder.path().to_path_buf(), processors: 1, share: 0.02, usage: None, seed: 7 };
+        let stop = AtomicBool::new(false);
+        for class in classes().unwrap() {
+            // those with a limit fill it, and large files take their time
+            if class.limit_mib > 0 || class.file_mib > 64 {
+                continue;
+            }
+            let mut load = match prepare(&class, &options) {
+                Err(StressError::Unavailable(reason)) => {
+                    eprintln!("skipped: {}: {reason}", class.id);
+                    continue;
+                }
+                made => made.unwrap(),
+            };
+            let known = crate::run::LoadScale { most: 1e12, workers: load.workers.len() };
+            let known = if class.unit == "fraction" { scale(&mut load, &stop).unwrap() } else { known };
+            let outcome = hold(&mut load, known, 1.0, Duration::from_millis(100), &stop).unwrap();
+            assert!(outcome.per_s > 0.0, "{}: {outcome:?}", class.id);
+            drop(load);
+            assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "{} left something", class.id);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Threads that compute. Their unit is processor time, so that 100 % is known: what others take of it is missing in
+//! what is reached.
+
+use std::hint::black_box;
+
+use diskwright_workload::clock::thread_time;
+
+use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
+use crate::StressError;
+use crate::class::StressClass;
+
+/// Rounds of a step: some tenths of a millisecond.
+const ROUNDS: u64 = 200_000;
+
+pub(super) fn all(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let workers = (0..options.processors).map(|worker| computing(worker as u64)).collect();
+    Ok(StressLoad { workers, most: LoadMost::Known(options.processors as f64) })
+}
+
+pub(super) fn one(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    all(class, &LoadOptions { processors: 1, ..options.clone() })
+}
+
+fn computing(seed: u64) -> WorkStep {
+    let mut state = seed.wrapping_mul(2) + 1;
+    Box::new(move || {
+        let begun = thread_time();
+        for _ in 0..ROUNDS {
+            // xorshift64 (Marsaglia 2003)
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+        }
+        black_box(state);
+        Ok(thread_time().saturating_sub(begun).as_secs_f64())
+    })
+}

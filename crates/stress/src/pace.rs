@@ -1,0 +1,71 @@
+//! How a share of the most is held: a worker does small steps, and rests while it is ahead of its schedule.
+//!
+//! What is late is caught up, so that the mean is held, not the rate of a moment. A worker that is never ahead never
+//! rests: that is 100 %.
+
+use std::time::Duration;
+
+/// The longest rest, so that a worker sees soon that it should stop.
+const LONGEST_REST: Duration = Duration::from_millis(20);
+
+/// The schedule of one worker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkPace {
+    /// What is due, units a second; infinite for as fast as it goes.
+    pub per_s: f64,
+}
+
+impl WorkPace {
+    /// Rest before the next step, if any, after so much work in so much time.
+    #[must_use]
+    pub fn rest(self, done: f64, elapsed: Duration) -> Option<Duration> {
+        let ahead = done - self.per_s * elapsed.as_secs_f64();
+        if ahead.is_nan() || ahead <= 0.0 {
+            return None;
+        }
+        Some(Duration::from_secs_f64((ahead / self.per_s).min(LONGEST_REST.as_secs_f64())))
+    }
+}
+
+/// How far two shares are apart, as a part of the share that was asked.
+#[must_use]
+pub fn error(asked: f64, reached: f64) -> f64 {
+    (reached - asked).abs() / asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of a fixed length on a clock of its own.
+    fn held(per_s: f64, step_units: f64, step_s: f64, lasts: f64) -> f64 {
+        let (mut done, mut time) = (0.0, 0.0);
+        while time < lasts {
+            match (WorkPace { per_s }).rest(done, Duration::from_secs_f64(time)) {
+                Some(rest) => time += rest.as_secs_f64().max(1e-5),
+                None => (done, time) = (done + step_units, time + step_s),
+            }
+        }
+        done / time
+    }
+
+    #[test]
+    fn a_share_is_held_and_what_is_late_is_caught_up() {
+        // a machine that does 1,000 units a second, in steps of 1 ms
+        for share in [0.1, 0.5, 0.95] {
+            assert!(error(share * 1e3, held(share * 1e3, 1.0, 1e-3, 10.0)) < 0.01, "{share}");
+        }
+        // steps of 90 ms hold a mean of 50 % too
+        assert!(error(500.0, held(500.0, 90.0, 0.09, 20.0)) < 0.01);
+        assert!((held(f64::INFINITY, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
+        // more than it can do is as much as it can do
+        assert!((held(5e3, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
+    }
+
+    #[test]
+    fn rests_are_short() {
+        let rest = (WorkPace { per_s: 1.0 }).rest(100.0, Duration::ZERO);
+        assert_eq!(rest, Some(LONGEST_REST));
+        assert_eq!((WorkPace { per_s: 10.0 }).rest(5.0, Duration::from_secs(1)), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! When a load stops by itself: at heat, at low memory, on a disk that is nearly full.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use diskwright_hostfiles::room::DiskSpace;
+
+/// How far below a critical temperature a load stops, thousandths of a degree.
+const MARGIN: i64 = 5_000;
+/// The most memory that is kept available.
+const MOST_RESERVE: u64 = 1 << 30;
+
+/// What is looked at while a load runs.
+#[derive(Debug)]
+pub struct SafetyWatch {
+    /// Files of temperatures, and the critical value of each, thousandths of a degree.
+    sensors: Vec<(PathBuf, i64)>,
+    meminfo: PathBuf,
+    folder: Option<File>,
+}
+
+impl SafetyWatch {
+    /// Looks at the machine below a root (`/`), and at the disk of a folder.
+    #[must_use]
+    pub fn new(root: &Path, folder: Option<&Path>) -> SafetyWatch {
+        let folder = folder.and_then(|folder| File::open(folder).ok());
+        SafetyWatch { sensors: sensors(&root.join("sys/class")), meminfo: root.join("proc/meminfo"), folder }
+    }
+
+    /// Whether any temperature with a critical limit can be read here.
+    #[must_use]
+    pub fn sees_heat(&self) -> bool {
+        !self.sensors.is_empty()
+    }
+
+    /// Why to stop now, if there is a reason.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        for (file, critical) in &self.sensors {
+            if let Some(now) = number(file).filter(|now| *now >= critical - MARGIN) {
+                let (now, critical) = (now / 1000, critical / 1000);
+                return Some(format!("heat: {} is at {now} °C, its critical limit is {critical} °C", file.display()));
+            }
+        }
+        if let Some((available, reserve)) = memory(&self.meminfo).filter(|(available, reserve)| available < reserve) {
+            let (available, reserve) = (available >> 20, reserve >> 20);
+            return Some(format!("low memory: {available} MiB are available, {reserve} MiB stay so"));
+        }
+        let space = self.folder.as_ref().and_then(|folder| DiskSpace::of(folder).ok());
+        let full = space.filter(DiskSpace::is_used_up)?;
+        Some(format!("a disk that is nearly full: {} bytes are free, {} stay so", full.free, full.reserve))
+    }
+}
+
+/// Memory that is available, and that of it which stays so: a twentieth of all, 1 GiB at most. Bytes.
+#[must_use]
+pub fn memory(meminfo: &Path) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(meminfo).ok()?;
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+    };
+    Some((of("MemAvailable")?, (of("MemTotal")? / 20).min(MOST_RESERVE)))
+}
+
+fn number(file: &Path) -> Option<i64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// Sensors with a critical limit: of thermal zones, and of hardware monitors.
+fn sensors(class: &Path) -> Vec<(PathBuf, i64)> {
+    let folders = |name: &str| fs::read_dir(class.join(name)).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found = Vec::new();
+    for zone in folders("thermal").filter(|zone| zone.join("temp").exists()) {
+        let critical = (0..32).find_map(|trip| {
+            let kind = fs::read_to_string(zone.join(format!("trip_point_{trip}_type"))).ok()?;
+            (kind.trim() == "critical").then(|| number(&zone.join(format!("trip_point_{trip}_temp"))))?
+        });
+        found.extend(critical.map(|critical| (zone.join("temp"), critical)));
+    }
+    for monitor in folders("hwmon") {
+        let of = |sensor: u32| {
+            let critical = number(&monitor.join(format!("temp{sensor}_crit")))?;
+            Some((monitor.join(format!("temp{sensor}_input")), critical))
+        };
+        found.extend((1..=64).filter_map(of));
+    }
+    // a limit of nothing is none
+    found.retain(|(_, critical)| *critical > MARGIN);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn heat_is_judged_by_each_sensors_own_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let trip = "sys/class/thermal/thermal_zone0/trip_point_1_";
+        put(root, "sys/class/thermal/thermal_zone0/temp", "60000\n");
+        put(root, &format!("{trip}type"), "critical\n");
+        put(root, &format!("{trip}temp"), "105000\n");
+        put(root, "sys/class/hwmon/hwmon2/temp3_input", "70000\n");
+        put(root, "sys/class/hwmon/hwmon2/temp3_crit", "84800\n");
+        put(root, "sys/class/hwmon/hwmon2/temp4_crit", "0\n");
+        let watch = SafetyWatch::new(root, None);
+        assert!(watch.sees_heat() && watch.sensors.len() == 2);
+        assert_eq!(watch.reason(), None);
+        put(root, "sys/class/hwmon/hwmon2/temp3_input", "79800\n");
+        let reason = watch.reason().unwrap();
+        assert!(reason.starts_with("heat: ") && reason.contains("at 79 °C") && reason.contains("84 °C"), "{reason}");
+    }
+
+    #[test]
+    fn low_memory_is_a_twentieth() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        put(root, "proc/meminfo", "MemTotal:  4000000 kB\nMemFree: 1 kB\nMemAvailable:  200001 kB\n");
+        let watch = SafetyWatch::new(root, None);
+        assert_eq!((watch.reason(), watch.sees_heat()), (None, false));
+        put(root, "proc/meminfo", "MemTotal:  4000000 kB\nMemFree: 1 kB\nMemAvailable:  199999 kB\n");
+        assert!(watch.reason().unwrap().starts_with("low memory: 195 MiB are available"));
+        put(root, "proc/meminfo", "MemTotal: 400000000 kB\nMemAvailable: 1048575 kB\n");
+        assert!(watch.reason().unwrap().contains("1024 MiB stay so"));
+    }
+}

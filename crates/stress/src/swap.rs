@@ -1,0 +1,100 @@
+//! A swap file for a load that pages, where the machine has too little swap space of its own. It has a name, because
+//! the kernel removes it from use by name only; the next load turns off and removes what a killed one left.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use diskwright_hostfiles::program;
+use diskwright_workload::files::{WorkFile, is_left};
+
+use crate::{StressError, io};
+
+/// A swap file that is in use as long as this.
+#[derive(Debug)]
+pub struct SwapFile {
+    file: WorkFile,
+    path: PathBuf,
+}
+
+impl SwapFile {
+    /// Makes one in a folder and has the kernel use it.
+    ///
+    /// # Errors
+    /// Where the filesystem or the kernel refuses.
+    pub fn create(folder: &Path, bytes: u64) -> Result<SwapFile, StressError> {
+        let file = WorkFile::named(folder)?;
+        let Some(path) = file.name().map(Path::to_path_buf) else {
+            return Err(StressError::Unavailable("a swap file needs a name".into()));
+        };
+        // swap space has no holes
+        let block = vec![0_u8; 1 << 20];
+        for offset in (0..bytes).step_by(block.len()) {
+            file.file().write_all_at(&block, offset).map_err(io(folder, "the swap file cannot be written"))?;
+        }
+        file.file().sync_all().map_err(io(folder, "the swap file cannot be written"))?;
+        let swap = SwapFile { file, path };
+        call("mkswap", &swap.path)?;
+        call("swapon", &swap.path)?;
+        Ok(swap)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+impl Drop for SwapFile {
+    fn drop(&mut self) {
+        // the file's name goes with it; what the kernel still holds is removed by the next load
+        let _ = call("swapoff", &self.path);
+    }
+}
+
+/// Runs a program of the system on a swap file.
+fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
+    let Some(found) = program::find(name) else {
+        return Err(StressError::Unavailable(format!("there is no program {name}")));
+    };
+    let output = program::command(found).arg(path).stdin(Stdio::null()).output().map_err(io(path, name))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(StressError::Unavailable(format!("{name}: {text}")))
+}
+
+/// Free swap space by a table of swap areas (`/proc/swaps`), bytes.
+#[must_use]
+pub fn free(swaps: &str) -> u64 {
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |column: usize| words.get(column)?.parse::<u64>().ok();
+        // the name may hold spaces that the kernel writes as \040: columns count from the front
+        Some(number(2)?.saturating_sub(number(3)?) << 10)
+    };
+    swaps.lines().skip(1).filter_map(row).sum()
+}
+
+/// Turns off and removes swap files that killed loads left, and tells their names.
+#[must_use]
+pub fn sweep() -> Vec<PathBuf> {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let names = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(PathBuf::from);
+    let left = names.filter(|path| is_left(path));
+    left.filter(|path| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn free_swap_is_read_from_the_kernels_table() {
+        let table = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2  partition\t8388604\t4604\t-2\n\
+                     /a\\040b  file\t1024\t0\t-3\n";
+        assert_eq!(super::free(table), ((8_388_604 - 4_604) + 1_024) << 10);
+        assert_eq!(super::free("Filename Type Size Used Priority\n"), 0);
+    }
+}

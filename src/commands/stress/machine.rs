@@ -1,0 +1,112 @@
+//! Whether this machine can do a class, and why not. Nothing is written to find out.
+
+use std::fs;
+use std::path::Path;
+
+use diskwright_counters::live::mountinfo;
+use diskwright_hostfiles::program;
+use diskwright_stress::cgroup::CgroupPlace;
+use diskwright_stress::class::StressClass;
+use diskwright_stress::{safety, swap};
+use diskwright_workload::files::check_room;
+
+/// Processors that threads may run on.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Why this machine cannot do a class, if it cannot.
+pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
+    let checks: [&dyn Fn() -> Option<String>; 6] = [
+        &|| {
+            let few = processors() < class.processors;
+            few.then(|| format!("it takes {} processors, this process may use {}", class.processors, processors()))
+        },
+        &|| memory(class),
+        &|| group(class),
+        &|| disk(class, folder),
+        &|| swap_space(class),
+        &|| (class.needs_ring && !diskwright_probe::engine::ring::is_there()).then(|| "no io_uring here".into()),
+    ];
+    checks.iter().find_map(|check| check())
+}
+
+fn memory(class: &StressClass) -> Option<String> {
+    let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
+    let room = available.saturating_sub(reserve) >> 20;
+    (room < class.memory_mib).then(|| format!("it takes {} MiB of memory, {room} MiB may be used", class.memory_mib))
+}
+
+/// A limit of memory is tried on a group that goes at once.
+fn group(class: &StressClass) -> Option<String> {
+    if class.limit_mib == 0 {
+        return None;
+    }
+    let tried = CgroupPlace::here().group(Some(class.limit_mib << 20));
+    tried.err().map(|error| format!("it is done in a control group with a limit of memory only: {error}"))
+}
+
+fn disk(class: &StressClass, folder: &Path) -> Option<String> {
+    if class.room() == 0 {
+        return None;
+    }
+    if let Err(error) = check_room(&[(folder, class.room())]) {
+        return Some(error.to_string());
+    }
+    let whole = fs::canonicalize(folder).ok()?;
+    let mounts = mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default());
+    let mount = mountinfo::of_path(&mounts, whole.to_str()?)?;
+    let place = whole.display();
+    if mount.is_memory() {
+        return Some(format!("{place} lies in memory ({}); --dir names a folder on a disk", mount.kind));
+    }
+    (mount.is_remote() || !(mount.is_on_disk() || mount.kind == "overlay"))
+        .then(|| format!("{place} lies on no disk of this machine ({}); --dir names a folder on one", mount.kind))
+}
+
+/// Swap space of its own is made where there is too little, which takes root and two programs.
+fn swap_space(class: &StressClass) -> Option<String> {
+    if !needs_swap_file(class) {
+        return None;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("there is too little swap space, and making some takes root".into());
+    }
+    let missing = ["mkswap", "swapon", "swapoff"].into_iter().find(|name| program::find(name).is_none())?;
+    Some(format!("there is too little swap space, and no program {missing} to make some"))
+}
+
+/// Whether a class needs more swap space than there is.
+pub fn needs_swap_file(class: &StressClass) -> bool {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swap::free(&swaps) < class.swap_mib << 20
+}
+
+/// Share of the processors that is used within a time.
+pub fn busy(time: std::time::Duration) -> Option<f64> {
+    let before = used_and_all(&fs::read_to_string("/proc/stat").ok()?)?;
+    super::super::live::nap(time);
+    let after = used_and_all(&fs::read_to_string("/proc/stat").ok()?)?;
+    let all = after.1.checked_sub(before.1).filter(|ticks| *ticks > 0)?;
+    Some(after.0.saturating_sub(before.0) as f64 / all as f64)
+}
+
+/// Clock ticks of all processors: used, and all; by the first line of `/proc/stat` (user, nice, system, idle, iowait,
+/// irq, softirq, steal; guests are in user).
+fn used_and_all(stat: &str) -> Option<(u64, u64)> {
+    let words = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
+    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let all: u64 = ticks.iter().sum();
+    Some((all - ticks.get(3)? - ticks.get(4)?, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::used_and_all;
+
+    #[test]
+    fn idle_and_waiting_are_not_used() {
+        assert_eq!(used_and_all("cpu  10 1 5 80 4 2 3 1 9 9\ncpu0 1"), Some((22, 106)));
+        assert_eq!(used_and_all("intr 1"), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! `stress CLASS`: load on one part of this machine, at a settled share of what that can do; and `stress --verify`,
+//! which checks that `why` names each.
+
+mod machine;
+mod screen;
+mod supervisor;
+mod verify;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use diskwright_base::units::parse_duration;
+use diskwright_stress::class::{self, StressClass};
+use diskwright_stress::{StressError, cgroup, swap};
+use indicatif::ProgressBar;
+
+use super::workload::{bar, stop_flag, sweep as sweep_folders};
+use super::{Failure, output};
+use supervisor::{StressRequest, StressRun, WorkerEvent};
+
+/// Arguments of `stress`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Class of load; `stress list` names them
+    #[arg(conflicts_with = "verify")]
+    class: Option<String>,
+    /// Share of what the machine can do, per cent; by default 100, or the most that the class takes
+    #[arg(long, conflicts_with = "verify", value_name = "PERCENT")]
+    level: Option<u32>,
+    /// How long the share is held; with --verify, how long each class is watched
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
+    /// Folder for files, on the disk that is to be loaded; by default the current one
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    dir: PathBuf,
+    /// Run each class while watching, and check that the verdict names it
+    #[arg(long)]
+    verify: bool,
+    /// Only these classes
+    #[arg(long, requires = "verify", value_delimiter = ',', value_name = "CLASS,…")]
+    classes: Vec<String>,
+    /// How often each class is tried
+    #[arg(long, requires = "verify", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// List the classes: what each loads, what `why` should say, and whether this machine can do it
+    #[arg(long, conflicts_with_all = ["class", "verify"])]
+    list: bool,
+    /// Seed for all random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    worker: worker::WorkerArguments,
+}
+
+/// How long a share is held, and a class is watched, where nothing is said.
+const HELD: Duration = Duration::from_secs(30);
+const WATCHED: Duration = Duration::from_secs(14);
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.worker.is_worker() {
+        return worker::run(arguments);
+    }
+    if arguments.list || arguments.class.as_deref() == Some("list") {
+        return list(arguments);
+    }
+    if !arguments.dir.is_dir() {
+        return Err(Failure::Usage(format!("{}: there is no such folder", output::name(arguments.dir.display()))));
+    }
+    if arguments.verify {
+        return verify::run(arguments);
+    }
+    let Some(name) = &arguments.class else {
+        return Err(Failure::Usage("which class? `stress list` names them, `stress --verify` tries all".into()));
+    };
+    one(arguments, &class::find(name).map_err(failure)?)
+}
+
+/// What is wrong with the request is wrong usage.
+fn failure(error: StressError) -> Failure {
+    match error {
+        StressError::Usage(text) => Failure::Usage(text),
+        other => Failure::Failed(other.to_string()),
+    }
+}
+
+/// Removes what killed loads left, and names it.
+fn sweep(arguments: &Arguments) -> Result<(), Failure> {
+    for path in swap::sweep().into_iter().chain(cgroup::CgroupPlace::here().sweep()) {
+        output::note(format_args!("removed {}, which a killed load had left", output::name(path.display())));
+    }
+    sweep_folders(&[&arguments.dir])
+}
+
+fn list(arguments: &Arguments) -> Result<(), Failure> {
+    let classes = class::classes()?;
+    let rows: Vec<_> = classes.iter().map(|class| (class, machine::obstacle(class, &arguments.dir))).collect();
+    if arguments.json { output::json(&screen::list_json(&rows)) } else { output::text(&screen::list(&rows)) }
+}
+
+/// Holds one class.
+fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
+    let level = arguments.level.unwrap_or(class.most_level);
+    let share = class.share(level).map_err(failure)?;
+    sweep(arguments)?;
+    if let Some(reason) = machine::obstacle(class, &arguments.dir) {
+        return Err(Failure::Usage(format!("this machine cannot do {}: {reason}", class.id)));
+    }
+    let lasts = arguments.lasts.unwrap_or(HELD);
+    let stop = stop_flag()?;
+    let request = StressRequest { class, share, lasts, dir: &arguments.dir, seed: arguments.seed };
+    let mut load = StressRun::begin(&request)?;
+    load.tell_limits();
+    let progress = bar("{msg} {wide_bar} {eta}", "measuring the most", lasts.as_millis() as u64);
+    let mut held_since = None;
+    let end = loop {
+        if stop.load(Ordering::Relaxed) {
+            load.stop("interrupted");
+        }
+        match load.next(Duration::from_millis(200))? {
+            Some(WorkerEvent::Holding(scale)) => {
+                held_since = Some(Instant::now());
+                progress.set_message(format!("{} at {level} %", class.id));
+                load.scale = Some(scale);
+            }
+            Some(WorkerEvent::Done(outcome)) => break outcome,
+            None => advance(&progress, held_since),
+        }
+    };
+    progress.finish_and_clear();
+    let (scale, stopped) = (load.scale, load.stopped().map(str::to_owned));
+    let has_group = load.has_group();
+    load.finish()?;
+    let held = screen::HeldLoad { class, level, scale, outcome: end, stopped, has_group };
+    if arguments.json {
+        output::json(&held.json())?
+    } else {
+        output::text(&held.text())?
+    }
+    match &held.stopped {
+        None => Ok(()),
+        // what was reached until then is on the screen
+        Some(reason) => Err(Failure::Failed(format!("stopped: {reason}; nothing was left behind"))),
+    }
+}
+
+fn advance(progress: &ProgressBar, since: Option<Instant>) {
+    if let Some(since) = since {
+        progress.set_position(since.elapsed().as_millis() as u64);
+    }
+}

@@ -1,0 +1,237 @@
+//! What `stress` prints: the list of classes, a load that was held, and the table of a verification.
+
+use diskwright_base::units::display;
+use diskwright_report::{Align, Ink, Style, TextTable};
+use diskwright_stress::class::StressClass;
+use diskwright_stress::pace::error;
+use diskwright_stress::run::{LoadOutcome, LoadScale};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::verify::{JudgedLoad, StressTrial, TrialResult};
+use crate::commands::output;
+
+/// A load is on its level within this share of it.
+const CLOSE: f64 = 0.05;
+/// Above this share of the processors others may be what the verdict is about.
+const OTHERS: f64 = 0.3;
+
+/// A class, and why this machine cannot do it.
+type ClassRow<'a> = (&'a StressClass, Option<String>);
+
+pub fn list(rows: &[ClassRow<'_>]) -> String {
+    let mut table = TextTable::new().column("class", Align::Left).text("loads").text("why should say").text("here");
+    for (class, obstacle) in rows {
+        let here = obstacle.clone().unwrap_or_else(|| "yes".into());
+        table.row([class.id.clone(), class.loads.clone(), class.says.clone(), here]);
+    }
+    table.render(&output::wide_style())
+}
+
+pub fn list_json(rows: &[ClassRow<'_>]) -> Value {
+    let row = |(class, obstacle): &ClassRow<'_>| {
+        let mut value = json!(class);
+        if let Value::Object(fields) = &mut value {
+            fields.insert("obstacle".into(), json!(obstacle));
+        }
+        value
+    };
+    json!({ "schema": "diskwright.stress/1", "classes": rows.iter().map(row).collect::<Vec<_>>() })
+}
+
+/// A load that was held, alone.
+pub struct HeldLoad<'a> {
+    pub class: &'a StressClass,
+    pub level: u32,
+    pub scale: Option<LoadScale>,
+    pub outcome: Option<LoadOutcome>,
+    pub stopped: Option<String>,
+    pub has_group: bool,
+}
+
+impl HeldLoad<'_> {
+    pub fn json(&self) -> Value {
+        json!({
+            "schema": "diskwright.stress/1",
+            "class": self.class.id,
+            "asked": f64::from(self.level) / 100.0,
+            "reached": self.outcome.map(|outcome| outcome.reached),
+            "per_s": self.outcome.map(|outcome| outcome.per_s),
+            "most": self.scale.map(|scale| scale.most),
+            "unit": self.class.unit,
+            "workers": self.scale.map(|scale| scale.workers),
+            "wall_s": self.outcome.map(|outcome| outcome.wall_s),
+            "cgroup": self.has_group,
+            "stopped": self.stopped,
+            "expect": self.class.expect,
+        })
+    }
+
+    pub fn text(&self) -> String {
+        let (style, class) = (output::style(), self.class);
+        let Some(outcome) = &self.outcome else {
+            return format!("{}: stopped before it was known what 100 % is.\n", class.id);
+        };
+        let asked = f64::from(self.level) / 100.0;
+        let head = format!(
+            "{}: asked {}, reached {}, for {}",
+            class.id,
+            percent(asked),
+            percent(outcome.reached),
+            display(outcome.wall_s, "s")
+        );
+        let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
+        if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
+            let (most, reached) = (display(scale.most, &class.unit), display(outcome.per_s, &class.unit));
+            out += &format!("{reached} of {most} (100 % is {}; {} threads)\n", class.full, scale.workers);
+        } else {
+            out += &format!("100 % is {}.\n", class.full);
+        }
+        if error(asked, outcome.reached) > CLOSE && self.stopped.is_none() {
+            out += "The load is more than 5 % off: others use this part too, or it does not do what it did when it \
+                    was measured.\n";
+        }
+        out + &format!("`why` should say {}.\n", class.says)
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Verdicts and loads of a class over all its tries.
+#[derive(Serialize)]
+pub struct ClassTally {
+    class: String,
+    right: usize,
+    wrong: usize,
+    failed: usize,
+    skipped: usize,
+    /// Tries whose load was within 5 % of what was asked.
+    close: usize,
+}
+
+pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
+    let mut classes: Vec<&str> = Vec::new();
+    for trial in trials {
+        if !classes.contains(&trial.class.id.as_str()) {
+            classes.push(&trial.class.id);
+        }
+    }
+    let one = |class: &str| {
+        let of = || trials.iter().filter(|trial| trial.class.id == class);
+        let judged = || of().filter_map(StressTrial::judged);
+        ClassTally {
+            class: class.to_owned(),
+            right: judged().filter(|judged| judged.wrong.is_none()).count(),
+            wrong: judged().filter(|judged| judged.wrong.is_some()).count(),
+            failed: of().filter(|trial| matches!(trial.result, TrialResult::Failed(_))).count(),
+            skipped: of().filter(|trial| matches!(trial.result, TrialResult::Skipped(_))).count(),
+            close: of().filter(|trial| trial.is_close()).count(),
+        }
+    };
+    classes.into_iter().map(one).collect()
+}
+
+impl StressTrial {
+    fn judged(&self) -> Option<&JudgedLoad> {
+        if let TrialResult::Judged(judged) = &self.result { Some(judged) } else { None }
+    }
+
+    fn asked(&self) -> f64 {
+        f64::from(self.class.level) / 100.0
+    }
+
+    fn is_close(&self) -> bool {
+        self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
+    }
+
+    /// `right`, `wrong`, `failed` or `skipped`.
+    fn word(&self) -> &'static str {
+        match &self.result {
+            TrialResult::Judged(judged) if judged.wrong.is_none() => "right",
+            TrialResult::Judged(_) => "WRONG",
+            TrialResult::Skipped(_) => "skipped",
+            TrialResult::Failed(_) => "FAILED",
+        }
+    }
+
+    fn remark(&self) -> String {
+        let mut parts: Vec<String> = match &self.result {
+            TrialResult::Judged(judged) => judged.wrong.clone().into_iter().collect(),
+            TrialResult::Skipped(reason) | TrialResult::Failed(reason) => vec![reason.clone()],
+        };
+        if self.judged().is_some() && !self.is_close() {
+            parts.push("load off by more than 5 %".into());
+        }
+        if let Some(others) = self.others.filter(|share| *share > OTHERS) {
+            parts.push(format!("others used {} of the processors before", percent(others)));
+        }
+        parts.join("; ")
+    }
+}
+
+pub fn trials(trials: &[StressTrial]) -> String {
+    let style = output::wide_style();
+    let mut table = TextTable::new().column("class", Align::Left);
+    for title in ["asked", "reached"] {
+        table = table.column(title, Align::Right);
+    }
+    table = table.text("expected").text("verdict").column("confidence", Align::Right).column("result", Align::Left);
+    table = table.text("remark");
+    for trial in trials {
+        let judged = trial.judged();
+        let reached = judged.map_or(String::new(), |judged| percent(judged.outcome.reached));
+        let confidence = judged.map_or(String::new(), |judged| format!("{:.2}", judged.verdict.confidence));
+        let said = judged.map_or(String::new(), said);
+        let (asked, expected) = (percent(trial.asked()), trial.class.expect.join(" or "));
+        let row = [trial.class.id.clone(), asked, reached, expected, said, confidence];
+        table.row(row.into_iter().chain([trial.word().to_owned(), trial.remark()]));
+    }
+    format!("{}\n{}", table.render(&style), sums(trials, &style))
+}
+
+fn said(judged: &JudgedLoad) -> String {
+    let word = json!(judged.verdict.bottleneck);
+    let rule = judged.verdict.findings.first().map_or(String::new(), |finding| format!(" ({})", finding.rule));
+    format!("{}{rule}", word.as_str().unwrap_or_default())
+}
+
+fn sums(trials: &[StressTrial], style: &Style) -> String {
+    let tallies = tally(trials);
+    let sum = |of: fn(&ClassTally) -> usize| tallies.iter().map(of).sum::<usize>();
+    let judged = sum(|tally| tally.right) + sum(|tally| tally.wrong);
+    let line = format!(
+        "{} of {judged} right, {} failed, {} skipped; load within 5 % in {} of {judged}",
+        sum(|tally| tally.right),
+        sum(|tally| tally.failed),
+        sum(|tally| tally.skipped),
+        sum(|tally| tally.close),
+    );
+    format!("{}\n", style.paint(Ink::Bold, &line))
+}
+
+pub fn trial_json(trial: &StressTrial) -> Value {
+    let judged = trial.judged();
+    let reason = match &trial.result {
+        TrialResult::Judged(judged) => judged.wrong.clone(),
+        TrialResult::Skipped(reason) | TrialResult::Failed(reason) => Some(reason.clone()),
+    };
+    json!({
+        "class": trial.class.id,
+        "run": trial.run,
+        "result": trial.word().to_lowercase(),
+        "asked": trial.asked(),
+        "reached": judged.map(|judged| judged.outcome.reached),
+        "per_s": judged.map(|judged| judged.outcome.per_s),
+        "most": judged.map(|judged| judged.scale.most),
+        "unit": trial.class.unit,
+        "workers": judged.map(|judged| judged.scale.workers),
+        "expect": trial.class.expect,
+        "verdict": judged.map(|judged| json!(judged.verdict.bottleneck)),
+        "findings": judged.map(|judged| judged.verdict.findings.iter().map(|f| &f.rule).collect::<Vec<_>>()),
+        "confidence": judged.map(|judged| judged.verdict.confidence),
+        "reason": reason,
+        "others_busy": trial.others,
+    })
+}

@@ -1,0 +1,210 @@
+//! `stress --verify`: each class while this machine is watched, and whether the verdict names it. This is the
+//! acceptance test of a machine, and of this program.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use diskwright_base::Frame;
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
+use diskwright_stress::class::{self, StressClass};
+use diskwright_stress::run::{LoadOutcome, LoadScale};
+use serde_json::json;
+
+use super::supervisor::{StressRequest, StressRun, WorkerEvent};
+use super::{Arguments, WATCHED, failure, machine, screen, sweep};
+use crate::commands::live::{self, Pacer, nap};
+use crate::commands::workload::stop_flag;
+use crate::commands::{Failure, ceilings, output};
+
+/// A load holds for so long before and after it is watched.
+const MARGIN: Duration = Duration::from_millis(1500);
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What became of one try.
+pub enum TrialResult {
+    /// It was watched.
+    Judged(Box<JudgedLoad>),
+    /// This machine cannot do it.
+    Skipped(String),
+    /// The load ended too early.
+    Failed(String),
+}
+
+/// A load, and what was said of it.
+pub struct JudgedLoad {
+    pub scale: LoadScale,
+    pub outcome: LoadOutcome,
+    pub verdict: Verdict,
+    /// What is wrong with the verdict, if anything.
+    pub wrong: Option<String>,
+}
+
+/// One try of a class.
+pub struct StressTrial {
+    pub class: StressClass,
+    pub run: u32,
+    /// Share of the processors that others used just before.
+    pub others: Option<f64>,
+    pub result: TrialResult,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let lasts = arguments.lasts.unwrap_or(WATCHED);
+    if lasts < EVERY * 8 {
+        return Err(Failure::Usage("--for must be at least 8 s with --verify: rules look at several seconds".into()));
+    }
+    let classes = chosen(arguments)?;
+    sweep(arguments)?;
+    let stop = stop_flag()?;
+    let bar = live::progress(None, "checking the classes".into());
+    let mut trials = Vec::new();
+    'all: for run in 1..=arguments.runs {
+        for class in &classes {
+            bar.set_message(format!("{}, run {run} of {}", class.id, arguments.runs));
+            let trial = tried(arguments, class, run, lasts, &stop);
+            if stop.load(Ordering::Relaxed) {
+                break 'all;
+            }
+            trials.push(trial?);
+        }
+    }
+    bar.finish_and_clear();
+    if arguments.json {
+        output::json(&document(&trials, lasts))?
+    } else {
+        output::text(&screen::trials(&trials))?
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Failed("interrupted; nothing was left behind".into()));
+    }
+    if trials.iter().any(StressTrial::is_bad) { Err(Failure::Told(1)) } else { Ok(()) }
+}
+
+fn chosen(arguments: &Arguments) -> Result<Vec<StressClass>, Failure> {
+    if arguments.classes.is_empty() {
+        return Ok(class::classes()?);
+    }
+    arguments.classes.iter().map(|name| class::find(name).map_err(failure)).collect()
+}
+
+impl StressTrial {
+    fn is_bad(&self) -> bool {
+        match &self.result {
+            TrialResult::Judged(judged) => judged.wrong.is_some(),
+            TrialResult::Skipped(_) => false,
+            TrialResult::Failed(_) => true,
+        }
+    }
+}
+
+fn tried(
+    arguments: &Arguments,
+    class: &StressClass,
+    run: u32,
+    lasts: Duration,
+    stop: &AtomicBool,
+) -> Result<StressTrial, Failure> {
+    let trial = |others, result| Ok(StressTrial { class: class.clone(), run, others, result });
+    if let Some(reason) = machine::obstacle(class, &arguments.dir) {
+        return trial(None, TrialResult::Skipped(reason));
+    }
+    let others = machine::busy(Duration::from_millis(500));
+    let share = class.share(class.level).map_err(failure)?;
+    let request = StressRequest { class, share, lasts: lasts + MARGIN * 2, dir: &arguments.dir, seed: arguments.seed };
+    match watched(&request, lasts, stop) {
+        Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
+        Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),
+    }
+}
+
+fn watched(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
+    let mut load = StressRun::begin(request)?;
+    let scale = match until(&mut load, stop)? {
+        WorkerEvent::Holding(scale) => scale,
+        WorkerEvent::Done(_) => return Err(too_early(&load)),
+    };
+    nap(MARGIN);
+    let verdict = verdict(&mut load, lasts)?;
+    let outcome = loop {
+        if let WorkerEvent::Done(outcome) = until(&mut load, stop)? {
+            break outcome;
+        }
+    };
+    let Some(outcome) = outcome.filter(|_| load.stopped().is_none()) else { return Err(too_early(&load)) };
+    load.finish()?;
+    let wrong = what_is_wrong(request.class, &verdict);
+    Ok(JudgedLoad { scale, outcome, verdict, wrong })
+}
+
+fn until(load: &mut StressRun, stop: &AtomicBool) -> Result<WorkerEvent, Failure> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            load.stop("interrupted");
+        }
+        if let Some(event) = load.next(Duration::from_millis(200))? {
+            return Ok(event);
+        }
+    }
+}
+
+fn too_early(load: &StressRun) -> Failure {
+    Failure::Failed(load.stopped().map_or("the load ended early".into(), |reason| format!("stopped: {reason}")))
+}
+
+/// Watches this machine as `why` does, while the load goes on.
+fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
+    let options = SamplerOptions { slow_every: Duration::from_secs(2), ..SamplerOptions::default() };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+    let mut pacer = Pacer::new(EVERY, Some(lasts))?;
+    sampler.tick();
+    let start = sampler.stamp().time_ns;
+    let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
+    let all = packs::all()?.into_iter().filter(|pack| pack.id == "default").collect();
+    let ceilings = ceilings::known().to_vec();
+    let mut judge = Judge::new(all, JudgeOptions { role: None, expected, ceilings });
+    let mut frame = Frame::default();
+    loop {
+        for note in sampler.take_notes() {
+            judge.note(&note);
+        }
+        frame.reset(sampler.schema().clone(), 1);
+        frame.push(sampler.stamp(), sampler.row());
+        judge.frame(&frame);
+        if !pacer.wait(|_| {}) || load.stopped().is_some() {
+            break;
+        }
+        pacer.tick(&mut sampler);
+        if load.next(Duration::ZERO)?.is_some() {
+            return Err(too_early(load));
+        }
+    }
+    judge.finish().into_iter().next().ok_or_else(|| Failure::Failed("no verdict".into()))
+}
+
+/// What the verdict lacks of what is known; none if nothing.
+fn what_is_wrong(class: &StressClass, verdict: &Verdict) -> Option<String> {
+    let bottleneck = json!(verdict.bottleneck);
+    let named = bottleneck.as_str().unwrap_or_default();
+    if !class.expect.iter().any(|expected| expected == named) {
+        return Some(format!("should be {}", class.expect.join(" or ")));
+    }
+    if let Some(rule) = &class.rule
+        && verdict.findings.iter().all(|finding| finding.rule != *rule)
+    {
+        return Some(format!("without the finding {rule}"));
+    }
+    let waits = class.waits.as_ref()?;
+    let mut sleeps = verdict.programs.iter().flat_map(|program| &program.sleeps);
+    let is_there = sleeps.any(|sleep| sleep.kind == *waits);
+    (!is_there).then(|| format!("reports no program that waits for: {waits}"))
+}
+
+fn document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {
+    json!({
+        "schema": "diskwright.stress/1",
+        "watched_s": lasts.as_secs_f64(),
+        "trials": trials.iter().map(screen::trial_json).collect::<Vec<_>>(),
+        "classes": screen::tally(trials).into_iter().map(|tally| json!(tally)).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,88 @@
+//! The process that makes the load. It is this program again, so that a cgroup holds the load alone, and that what
+//! looks after it (heat, memory, Ctrl-C) stands outside. It ends when its standard input does: when whoever started
+//! it is gone, however that went, files and memory go too.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use diskwright_stress::loads::{LoadOptions, prepare};
+use diskwright_stress::{StressError, cgroup, class, run};
+
+use super::supervisor::WorkerMessage;
+use super::{Arguments, HELD, machine};
+use crate::commands::workload::stop_flag;
+use crate::commands::{Failure, output};
+
+/// What the process that makes a load is handed by the one that watches it.
+#[derive(Args)]
+pub struct WorkerArguments {
+    /// The level, of 1
+    #[arg(long, hide = true)]
+    worker_share: Option<f64>,
+    /// Where it enters its cgroup
+    #[arg(long, hide = true)]
+    worker_door: Vec<PathBuf>,
+    /// Where its cgroup tells how much memory it has
+    #[arg(long, hide = true)]
+    worker_usage: Option<PathBuf>,
+}
+
+impl WorkerArguments {
+    pub fn is_worker(&self) -> bool {
+        self.worker_share.is_some()
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let stop = stop_flag()?;
+    stop_with_input(&stop);
+    let message = match work(arguments, &stop) {
+        Ok(outcome) => WorkerMessage::Done(outcome),
+        Err(StressError::Unavailable(text)) => WorkerMessage::Unavailable(text),
+        Err(error) => WorkerMessage::Failed(error.to_string()),
+    };
+    tell(&message)
+}
+
+fn work(arguments: &Arguments, stop: &AtomicBool) -> Result<Option<run::LoadOutcome>, StressError> {
+    let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
+    cgroup::enter(worker_door)?;
+    let class = class::find(arguments.class.as_deref().unwrap_or_default())?;
+    let share = worker_share.unwrap_or(1.0);
+    let options = LoadOptions {
+        folder: arguments.dir.clone(),
+        processors: machine::processors(),
+        share,
+        usage: worker_usage.clone(),
+        seed: arguments.seed,
+    };
+    let mut load = prepare(&class, &options)?;
+    let scale = run::scale(&mut load, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    // who does not hear it any more closes our input as well
+    let _ = tell(&WorkerMessage::Holding(scale));
+    run::hold(&mut load, scale, share, arguments.lasts.unwrap_or(HELD), stop).map(Some)
+}
+
+fn tell(message: &WorkerMessage) -> Result<(), Failure> {
+    let line = serde_json::to_string(message)?;
+    output::text(&format!("{line}\n"))?;
+    output::flush();
+    Ok(())
+}
+
+/// Sets a flag when standard input ends.
+fn stop_with_input(stop: &Arc<AtomicBool>) {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut bytes = [0; 64];
+        while input.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        stop.store(true, Ordering::Relaxed);
+    });
+}

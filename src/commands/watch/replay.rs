@@ -1,0 +1,121 @@
+//! Replay shows what was shown live, cell by cell: the same ticks of this machine go into memory, as `watch` keeps
+//! them, and into a log, as `record` does.
+
+use std::time::Duration;
+
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::alerts::{AlertEvent, rules};
+use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
+use diskwright_dashboard::{History, Panels, RecentHistory, Viewer};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use diskwright_diagnosis::packs;
+use diskwright_report::DisplayZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::super::alerts::AlertDesk;
+use super::super::log::{LogWindow, Logs};
+use super::sources::{LoggedHistory, WatchSource};
+
+const TICKS: usize = 12;
+const SIZES: [(u16, u16); 3] = [(80, 24), (200, 60), (40, 10)];
+const EVERY: Duration = Duration::from_millis(150);
+
+/// An alert that every machine raises at its second tick.
+const OWN: &str = r#"
+[pack]
+id = "own"
+title = "own"
+source = "test"
+explain = "test"
+[[rule]]
+id = "own.always"
+title = "there is memory"
+object = "machine"
+bottleneck = "none"
+severity = "warning"
+all = [{ counter = "memory.total_bytes", above = 0 }]
+source = "test"
+explain = "test"
+alert = { hold = "100ms" }
+"#;
+
+/// What one who follows the end sees, in all sizes.
+struct Follower {
+    viewer: Viewer,
+    screens: Vec<WatchScreen>,
+}
+
+impl Follower {
+    fn new() -> Follower {
+        let pack = packs::builtin("default").expect("our pack").expect("is right");
+        let interval_ns = i64::try_from(EVERY.as_nanos()).expect("short");
+        let screens = SIZES.map(|_| WatchScreen::new(true, interval_ns, 0)).to_vec();
+        Follower { viewer: Viewer::new(Panels::builtin(), pack, Vec::new()), screens }
+    }
+
+    fn look(&mut self, history: &dyn History) -> Vec<Buffer> {
+        let style = ScreenStyle { colour: true, unicode: true, zone: DisplayZone::utc() };
+        let range = history.range().expect("ticks");
+        let draw_one = |(screen, (columns, rows)): (&mut WatchScreen, (u16, u16))| {
+            let view = self.viewer.view(history, &screen.window(range, columns)).expect("a view");
+            let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+            draw(screen, &view, OwnCost::default(), &style, &mut buffer);
+            buffer
+        };
+        self.screens.iter_mut().zip(SIZES).map(draw_one).collect()
+    }
+}
+
+/// The log as far as it was at a moment.
+fn until(logged: &LoggedHistory, time_ns: i64) -> LoggedHistory {
+    let logs = logged.logs((i64::MIN, time_ns));
+    match WatchSource::of_logs(logs, &[]) {
+        WatchSource::Logged(logged) => *logged,
+        WatchSource::Live(_) => unreachable!("a log was given"),
+    }
+}
+
+#[test]
+fn a_replayed_log_shows_the_cells_that_were_shown_live() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("log");
+    let options = WriterOptions::default();
+    let mut writer = LogWriter::create_or_append(&place, options.clone()).expect("a log");
+    let judging = packs::builtin("default").expect("our pack").expect("is right");
+    let mut desk = AlertDesk::of(rules::with_own("own.toml", OWN).expect("a rule"), judging);
+    let sampling = SamplerOptions { slow_every: EVERY * 3, ..SamplerOptions::default() };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), sampling);
+    let (mut memory, mut live) = (RecentHistory::new(64 << 20), Follower::new());
+    let mut seen: Vec<(i64, Vec<Buffer>)> = Vec::new();
+    for _ in 0..TICKS {
+        sampler.tick();
+        let tick = options.kept(sampler.stamp());
+        let notes = sampler.take_notes();
+        for note in &notes {
+            desk.note(note);
+            writer.note(note).expect("noted");
+            memory.note(note.clone());
+        }
+        let raised = desk.tick(sampler.schema(), tick, sampler.row());
+        writer.push(sampler.schema(), tick, sampler.row()).expect("room");
+        memory.push(sampler.schema(), tick, sampler.row());
+        for note in raised.iter().map(AlertEvent::note) {
+            writer.note(&note).expect("noted");
+            memory.note(note);
+        }
+        seen.push((tick.time_ns, live.look(&memory)));
+        crate::commands::live::nap(EVERY);
+    }
+    writer.close().expect("closed");
+    let logs = Logs::open(std::slice::from_ref(&place), &LogWindow::default()).expect("our log");
+    let WatchSource::Logged(logged) = WatchSource::of_logs(logs, &[]) else { unreachable!("a log was given") };
+    let shown = |buffers: &[Buffer]| buffers.iter().map(super::text).collect::<Vec<_>>().join("\n");
+    for (number, (time_ns, buffers)) in seen.iter().enumerate() {
+        let replayed = Follower::new().look(&until(&logged, *time_ns));
+        let (before, after) = (shown(buffers), shown(&replayed));
+        assert!(replayed == *buffers, "tick {number}:\n{before}\nin the log:\n{after}");
+    }
+    let last = shown(&seen[TICKS - 1].1);
+    assert!(last.contains("ALERT own.always") && last.contains("Memory"), "{last}");
+}

@@ -1,0 +1,184 @@
+//! `serve` over what it can serve: a log in which alerts are found, a traced log, the machines of a store.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use diskwright_base::{Note, Schema, Series, Tick, Topology};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use serde_json::Value;
+
+use crate::common::{command, diskwright, folder, said, text, until};
+use crate::serve::Served;
+use crate::trace::TracedDisk;
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_790_000_000 * SECOND;
+
+/// Ten minutes in which a disk stalls from second 200 to 260.
+fn stalling(place: &Path) -> PathBuf {
+    let series = |counter: &str| Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series("physical_disk.reads"), series("physical_disk.stalled")]));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
+    let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    for second in 1..=600 {
+        let stalled = f64::from(u8::from((200..260).contains(&second)));
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[100.0 * (1.0 - stalled), stalled]).expect("room");
+    }
+    writer.close().expect("closed");
+    place.to_owned()
+}
+
+fn ids(range: &Value) -> Vec<&str> {
+    range["alerts"].as_array().expect("a list").iter().filter_map(|alert| alert["id"].as_str()).collect()
+}
+
+#[test]
+fn alerts_are_found_in_a_log_that_holds_none() {
+    let place = folder("serve-alerts");
+    let log = stalling(&place.join("log"));
+    let served = Served::start(&[text(&log)]);
+    served.json("/api/host");
+    until("the log to be looked through", || {
+        let host = served.json("/api/host");
+        host["read"] == 1.0 && host["alerts_ready"] == true
+    });
+    let range = served.json("/api/range");
+    assert_eq!(ids(&range), ["disk.stall"], "{range}");
+    let alert = &range["alerts"][0];
+    let second = |name: &str| (alert[name].as_i64().expect("a time") - START) / SECOND;
+    assert_eq!((second("begin_ns"), second("end_ns")), (199, 259));
+    assert!(!alert["sentence"].as_str().unwrap_or_default().is_empty(), "{alert}");
+    // a moment shows it, and a stretch without it does not
+    let ms = |second: i64| (START / SECOND + second) * 1000;
+    let view = served.json(&format!("/api/view?at={}", ms(230)));
+    assert_eq!(ids(&view), ["disk.stall"], "{view}");
+    let calm = served.json(&format!("/api/range?from={}&to={}", ms(400), ms(500)));
+    assert!(ids(&calm).is_empty(), "{calm}");
+    // one may leave it out
+    let served = Served::start(&[text(&log), "--no-alert", "disk.stall"]);
+    served.json("/api/host");
+    until("the log to be looked through", || served.json("/api/host")["alerts_ready"] == true);
+    assert!(ids(&served.json("/api/range")).is_empty());
+}
+
+#[test]
+fn alerts_of_the_recorder_are_shown_once() {
+    let place = folder("serve-alerts-own");
+    let log = stalling(&place.join("log"));
+    let found = diskwright(&["watch", text(&log), "--no-screen", "--json"]);
+    let lines = String::from_utf8_lossy(&found.stdout).into_owned();
+    let begin = lines.lines().next().unwrap_or_else(|| panic!("an alert: {}", said(&found)));
+    // the recorder's own differs in a word, so that it can be told from one that is found
+    let note = begin.replacen("\"sentence\":\"", "\"sentence\":\"recorded: ", 1);
+    let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log");
+    writer.note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
+    writer.close().expect("closed");
+    let served = Served::start(&[text(&log)]);
+    served.json("/api/host");
+    until("the log to be looked through", || {
+        let host = served.json("/api/host");
+        host["read"] == 1.0 && host["alerts_ready"] == true
+    });
+    let range = served.json("/api/range");
+    assert_eq!(ids(&range), ["disk.stall"], "{range}");
+    assert!(range["alerts"][0]["sentence"].as_str().is_some_and(|text| text.starts_with("recorded: ")), "{range}");
+}
+
+#[test]
+fn a_traced_log_has_a_map_of_latency_for_each_device() {
+    let Some(disk) = TracedDisk::attach("serve-heat") else { return };
+    let place = folder("serve-heat");
+    let log = place.join("log");
+    let words = ["record", text(&log), "--trace", "--trace-budget", "100%", "--for", "6s"];
+    let mut recorder = command(&words);
+    recorder.env("XDG_RUNTIME_DIR", &place);
+    let mut child = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
+    for _ in 0..4 {
+        let source = format!("if={}", disk.device());
+        let read = Command::new("dd").args([&source, "of=/dev/null", "bs=4k", "count=500", "iflag=direct"]).output();
+        assert!(read.expect("dd").status.success());
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+    assert!(child.wait().expect("an end").success());
+    let served = Served::start(&[text(&log)]);
+    served.json("/api/host");
+    served.read_all(0);
+    assert_eq!(served.json("/api/host")["heat"], true);
+    let heat = served.json("/api/heat");
+    let device = disk.device().trim_start_matches("/dev/");
+    let maps = heat["maps"].as_array().expect("a list");
+    let of_disk = |map: &&Value| map["title"].as_str().is_some_and(|title| title.contains(device));
+    let map = maps.iter().find(of_disk).unwrap_or_else(|| panic!("a map of {device}: {heat}"));
+    // the exact number is tested where requests are counted; here some of them arrive in a map
+    assert!(map["requests"].as_f64() > Some(0.0), "{map}");
+    assert!(map["columns"].as_array().is_some_and(|columns| columns.len() >= 3), "{map}");
+}
+
+/// A store that is stopped with this.
+struct RunningStore {
+    child: Child,
+    url: String,
+}
+
+impl RunningStore {
+    fn start(data: &Path) -> Option<RunningStore> {
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        let words = [
+            format!("-httpListenAddr={address}"),
+            format!("-storageDataPath={}", text(data)),
+            "-search.latencyOffset=0s".into(),
+            "-retentionPeriod=100y".into(),
+        ];
+        let started = Command::new("victoria-metrics").args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let Ok(child) = started else {
+            eprintln!("skipped: victoria-metrics is not installed");
+            return None;
+        };
+        until("the store to listen", || std::net::TcpStream::connect(address).is_ok());
+        Some(RunningStore { child, url: format!("http://{address}") })
+    }
+}
+
+impl Drop for RunningStore {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
+    let place = folder("serve-store");
+    let Some(store) = RunningStore::start(&place.join("data")) else { return };
+    let recorder = |host: &str| {
+        let words =
+            ["record", "--remote-write", &store.url, "--instance", host, "--every", "1s", "--for", "15s", "--json"];
+        command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs")
+    };
+    let both = ["web1", "db1"].map(recorder);
+    both.into_iter().for_each(|mut child| assert!(child.wait().expect("an end").success()));
+    // what came last can be asked for when the store has written it
+    std::thread::park_timeout(Duration::from_secs(2));
+    let served = Served::start(&["--prometheus", &store.url, "--from", "-1m", "--step", "1s"]);
+    let hosts = served.json("/api/hosts");
+    let mut names: Vec<&str> =
+        hosts["hosts"].as_array().expect("a list").iter().filter_map(|host| host["name"].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["db1", "web1"], "{hosts}");
+    for id in 0..2 {
+        served.json(&format!("/api/host?host={id}"));
+        served.read_all(id);
+        let host = served.json(&format!("/api/host?host={id}"));
+        assert_eq!((host["fault"].is_null(), host["live"].as_bool()), (true, Some(false)), "{host}");
+        let view = served.json(&format!("/api/view?host={id}"));
+        assert!(view["strips"].as_array().is_some_and(|strips| !strips.is_empty()), "{view}");
+        let range = served.json(&format!("/api/range?host={id}&points=20"));
+        let has_values = |line: &Value| line["mean"].as_array().is_some_and(|m| m.iter().any(Value::is_number));
+        assert!(range["lines"].as_array().is_some_and(|lines| lines.iter().any(has_values)), "{range}");
+    }
+}

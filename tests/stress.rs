@@ -1,0 +1,144 @@
+//! The command `stress`: contracts, refusals before anything is written, and what a killed one leaves. Loads are held
+//! loosely: beside other tests no share can be promised.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::common::{command, diskwright, folder, json, said, success, text, until};
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).expect("a folder").next().is_none()
+}
+
+#[test]
+fn the_classes_say_what_they_load_and_whether_it_can_be_done_here() {
+    let answer = success(&diskwright(&["stress", "list", "--json"]));
+    assert_eq!(answer["schema"].as_str(), Some("diskwright.stress/1"));
+    let classes = answer["classes"].as_array().expect("classes");
+    assert!(classes.len() >= 17, "{answer}");
+    for class in classes {
+        let has_text = |key: &str| class[key].as_str().is_some_and(|text| !text.is_empty());
+        assert!(["id", "loads", "full", "says"].into_iter().all(has_text), "{class}");
+        assert!(class["obstacle"].is_null() || has_text("obstacle"), "{class}");
+    }
+    let screen = String::from_utf8_lossy(&diskwright(&["stress", "--list"]).stdout).into_owned();
+    assert!(screen.contains("paging") && screen.contains("why should say"), "{screen}");
+    // each class has its row in the document
+    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stress.md")).expect("a document");
+    for class in classes {
+        let row = format!("| `{}` |", class["id"].as_str().expect("an id"));
+        assert!(document.contains(&row), "docs/stress.md lacks {row}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_anything_is_written() {
+    let folder = folder("stress-refused");
+    let dir = text(&folder);
+    let cases: [(&[&str], &str); 13] = [
+        (&[], "which class?"),
+        (&["procesor"], "did you mean `processor`?"),
+        (&["processor", "--level", "0"], "levels are 1 to 100 %"),
+        (&["processor", "--level", "101"], "levels are 1 to 100 %"),
+        (&["processor", "--level", "half"], "invalid value"),
+        (&["memory-under", "--level", "99"], "takes levels up to 95 %"),
+        (&["disk-random", "--dir", "/no/such/folder"], "there is no such folder"),
+        (&["disk-random", "--dir", "/dev/shm"], "lies in memory"),
+        (&["disk-random", "--for", "soon"], "invalid value"),
+        (&["--verify", "--classes", "lock"], "did you mean `locks`?"),
+        (&["--verify", "--for", "2s"], "at least 8 s"),
+        (&["--classes", "locks"], "--verify"),
+        (&["processor", "--verify"], "cannot be used with"),
+    ];
+    for (arguments, sentence) in cases {
+        if arguments.contains(&"/dev/shm") && !Path::new("/dev/shm").is_dir() {
+            eprintln!("skipped: no /dev/shm");
+            continue;
+        }
+        let dir: &[&str] = if arguments.contains(&"--dir") { &[] } else { &["--dir", dir] };
+        let output = diskwright(&[&["stress"], arguments, dir].concat());
+        assert!(output.status.code() == Some(2) && said(&output).contains(sentence), "{arguments:?} {}", said(&output));
+        assert!(is_empty(&folder), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_load_is_held_and_says_what_it_reached() {
+    let folder = folder("stress-held");
+    for (class, level) in [("one-thread", "30"), ("locks", "50"), ("disk-metadata", "40")] {
+        let answer = success(&diskwright(&[
+            "stress",
+            class,
+            "--level",
+            level,
+            "--for",
+            "700ms",
+            "--dir",
+            text(&folder),
+            "--json",
+        ]));
+        let number = |key: &str| answer[key].as_f64().unwrap_or(f64::NAN);
+        assert_eq!((answer["class"].as_str(), &answer["stopped"]), (Some(class), &serde_json::Value::Null));
+        assert!(number("wall_s") >= 0.7 && number("per_s") > 0.0 && number("reached") > 0.0, "{answer}");
+        // a machine that others use reaches less; nobody reaches much more
+        assert!(number("reached") < number("asked") * 1.5, "{answer}");
+        assert!(is_empty(&folder), "{class}");
+    }
+    let screen = diskwright(&["stress", "locks", "--level", "20", "--for", "200ms"]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("asked 20.0 %, reached ") && screen.contains("`why` should say"), "{screen}");
+}
+
+#[test]
+fn an_interrupted_load_says_what_it_reached_and_leaves_nothing() {
+    let folder = folder("stress-stopped");
+    let child = command(&["stress", "disk-metadata", "--dir", text(&folder), "--for", "600s", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    until("it works", || !is_empty(&folder));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().expect("ended");
+    assert!(output.status.code() == Some(1) && said(&output).contains("interrupted"), "{}", said(&output));
+    assert_eq!(json(&output)["stopped"].as_str(), Some("interrupted"));
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn a_killed_supervisor_takes_its_load_with_it() {
+    let folder = folder("stress-killed");
+    let mut child = command(&["stress", "disk-metadata", "--dir", text(&folder), "--for", "600s"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
+    until("it works", || !is_empty(&folder));
+    let id = child.id();
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    // the load itself was not killed: it ends because nobody watches it any more, and takes its files along
+    until("its files are gone", || is_empty(&folder));
+    let next = diskwright(&["stress", "locks", "--for", "100ms", "--dir", text(&folder), "--json"]);
+    success(&next);
+    let left = format!("diskwright-stress-{id}");
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/blkio"] {
+        assert!(!Path::new(root).join(&left).exists(), "{root}: {left}");
+    }
+}
+
+#[test]
+fn a_verification_is_one_table() {
+    let output = diskwright(&["stress", "--verify", "--classes", "locks", "--for", "8s", "--json"]);
+    // what else runs here decides the verdict: only the form is held
+    let answer = json(&output);
+    let trial = &answer["trials"][0];
+    eprintln!("beside other tests: {trial}");
+    assert_eq!((trial["class"].as_str(), trial["run"].as_u64()), (Some("locks"), Some(1)));
+    let result = trial["result"].as_str().expect("a result");
+    assert_eq!(output.status.code(), Some(i32::from(result != "right")), "{answer} {}", said(&output));
+    assert!(trial["verdict"].is_string() && trial["confidence"].is_number() && trial["reached"].is_number(), "{trial}");
+    assert_eq!(answer["classes"][0]["right"].as_u64(), Some(u64::from(result == "right")));
+}

@@ -1,0 +1,251 @@
+//! `watch` on a real terminal, by tmux: what it shows, and that the terminal is as before however it ends.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diskwright_base::{Note, Schema, Series, Tick, Topology};
+use diskwright_datastore::{LogWriter, WriterOptions};
+
+use crate::common::{folder, text};
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-11-21 22:00:00 UTC.
+const START: i64 = 1_795_298_400 * SECOND;
+
+/// Five minutes of a disk that is busy, in a log.
+fn log(place: &Path) -> PathBuf {
+    let series =
+        |(name, scale): (&str, f64)| Series { counter: format!("physical_disk.{name}"), instance: "sda".into(), scale };
+    let counters =
+        [("reads", 1.0), ("read_bytes", 1.0), ("read_time_s", 1e-6), ("busy_time_s", 1e-6), ("weighted_time_s", 1e-6)];
+    let others = [("writes", 1.0), ("write_bytes", 1.0), ("write_time_s", 1e-6)];
+    let schema = Arc::new(Schema::new(counters.into_iter().chain(others).map(series).collect()));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
+    let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    for second in 1..=300 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[200.0, 819_200.0, 2e6, 9e5, 2e6, 0.0, 0.0, 0.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    place.to_owned()
+}
+
+/// A shell in a terminal of its own; gone with this.
+struct Pane {
+    socket: String,
+}
+
+impl Pane {
+    /// A terminal of 80 columns and 24 rows; none where there is no tmux.
+    fn start(name: &str) -> Option<Pane> {
+        let pane = Pane { socket: format!("diskwright-{name}-{}", std::process::id()) };
+        let shell =
+            ["-u", "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "env", "PS1=$ ", "TZ=UTC", "sh"];
+        let Ok(made) = pane.tmux().args(shell).output() else {
+            eprintln!("skipped: no tmux");
+            return None;
+        };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        pane.until("the shell's prompt", |shown| shown.contains('$'));
+        Some(pane)
+    }
+
+    fn tmux(&self) -> Command {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.socket]).env_remove("TMUX").stdin(Stdio::null());
+        command
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
+        let answer = self.tmux().args(words).output().expect("tmux runs");
+        String::from_utf8_lossy(&answer.stdout).into_owned()
+    }
+
+    /// Types a line.
+    fn line(&self, text: &str) {
+        self.ask(&["send-keys", "-l", text]);
+        self.ask(&["send-keys", "Enter"]);
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.ask(&[&["send-keys"], keys].concat());
+    }
+
+    fn shown(&self) -> String {
+        self.ask(&["capture-pane", "-p"])
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {
+        let begin = Instant::now();
+        while !holds(&self.shown()) {
+            assert!(begin.elapsed() < Duration::from_secs(120), "waited for {what}:\n{}", self.shown());
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// Runs `watch` with these words before and behind it, and waits until it shows the log.
+    fn watch(&self, before: &str, behind: &str) {
+        self.line(&format!("{before} {} watch {behind}", env!("CARGO_BIN_EXE_diskwright")));
+        self.until("the screen", |shown| shown.contains("? help") && shown.contains("device"));
+    }
+
+    /// The other screen is in use, the cursor can be seen, the mouse is taken.
+    fn flags(&self) -> String {
+        self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]).trim().to_owned()
+    }
+
+    /// The terminal is as a shell expects it.
+    fn is_usable(&self, how: &str) {
+        self.line("stty -a; echo $((6 * 7))");
+        self.until("the shell after it", |shown| shown.contains("\n42"));
+        let shown = self.shown();
+        let has = |word: &str| shown.split([' ', '\n', ';']).any(|found| found == word);
+        assert!(has("icanon") && has("echo") && has("isig"), "{how}: {shown}");
+        assert_eq!(self.flags(), "0 1 0", "{how}");
+    }
+}
+
+impl Drop for Pane {
+    fn drop(&mut self) {
+        self.ask(&["kill-server"]);
+    }
+}
+
+#[test]
+fn a_real_terminal_of_any_size_shows_it_and_is_as_before_when_it_ends() {
+    let Some(pane) = Pane::start("sizes") else { return };
+    let log = log(&folder("terminal-sizes").join("log"));
+    pane.watch("", text(&log));
+    let shown = pane.shown();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("web1  log  2026-11-21 22:05:00 UTC"), "{shown}");
+    assert!(lines[1].contains("sda") && shown.contains("Do first: "), "{shown}");
+    assert_eq!(pane.flags(), "1 0 1");
+    pane.keys(&["Left", "Left"]);
+    pane.until("two ticks back", |shown| shown.contains("22:04:58"));
+    pane.keys(&["?"]);
+    pane.until("the help", |shown| shown.contains("pause, and follow the end again"));
+    pane.keys(&["Escape"]);
+    for (columns, rows) in [("120", "40"), ("40", "10"), ("81", "25"), ("79", "23"), ("80", "24")] {
+        pane.ask(&["resize-window", "-x", columns, "-y", rows]);
+        pane.until("the screen in its new size", |shown| {
+            let last = shown.lines().take(rows.parse().unwrap_or(0)).last().unwrap_or_default();
+            last.contains("? help") && shown.lines().next().is_some_and(|line| line.contains("22:04:58"))
+        });
+    }
+    pane.keys(&["q"]);
+    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.is_usable("q");
+}
+
+#[test]
+fn signals_leave_a_usable_terminal() {
+    let Some(pane) = Pane::start("signals") else { return };
+    let place = folder("terminal-signals");
+    let (log, pid) = (log(&place.join("log")), place.join("pid"));
+    for signal in ["TERM", "INT", "HUP"] {
+        let before = format!("clear; sh -c 'echo $$ > {}; exec \"$@\"' sh", text(&pid));
+        pane.watch(&before, text(&log));
+        let number = fs::read_to_string(&pid).expect("it wrote its number");
+        let killed = Command::new("kill").args([&format!("-{signal}"), number.trim()]).status().expect("kill runs");
+        assert!(killed.success());
+        pane.until("the shell", |shown| shown.trim_end().ends_with('$') && !shown.contains("? help"));
+        pane.is_usable(signal);
+    }
+    // stopped, it leaves the terminal to the shell, and draws anew when it goes on
+    pane.watch("clear;", text(&log));
+    pane.keys(&["C-z"]);
+    pane.until("the shell while it is stopped", |shown| shown.contains("topped"));
+    pane.is_usable("Ctrl-Z");
+    pane.line("fg");
+    pane.until("the screen again", |shown| shown.contains("? help") && shown.contains("web1  log"));
+    assert_eq!(pane.flags(), "1 0 1");
+    pane.keys(&["C-c"]);
+    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.is_usable("Ctrl-C");
+}
+
+#[test]
+fn colours_and_characters_beyond_ascii_can_be_done_without() {
+    let Some(pane) = Pane::start("plain") else { return };
+    let log = log(&folder("terminal-plain").join("log"));
+    let coloured = |codes: &str| codes.split("\u{1b}[").any(|code| code.starts_with("3") || code.starts_with("1;3"));
+    pane.watch("LC_ALL=C.UTF-8", text(&log));
+    let codes = pane.ask(&["capture-pane", "-p", "-e"]);
+    assert!(coloured(&codes) && !codes.is_ascii(), "{codes}");
+    pane.keys(&["q"]);
+    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.watch("clear; NO_COLOR=1 LC_ALL=C", text(&log));
+    let codes = pane.ask(&["capture-pane", "-p", "-e"]);
+    assert!(!coloured(&codes) && codes.is_ascii(), "{codes}");
+    // what colour says is said by a sign, too
+    assert!(codes.contains("!sda"), "{codes}");
+    pane.keys(&["q"]);
+}
+
+/// An alert that every machine raises at its second tick.
+const OWN: &str = r#"
+[pack]
+id = "own"
+title = "own"
+source = "test"
+explain = "test"
+
+[[rule]]
+id = "own.always"
+title = "there are processors"
+object = "machine"
+bottleneck = "none"
+severity = "warning"
+all = [{ counter = "memory.total_bytes", above = 0 }]
+source = "test"
+explain = "test"
+alert = { hold = "1s" }
+"#;
+
+#[test]
+fn what_goes_wrong_meanwhile_stands_on_the_screen_and_is_said_again_behind_it() {
+    let Some(pane) = Pane::start("warnings") else { return };
+    let rules = folder("terminal-warnings").join("own.toml");
+    fs::write(&rules, OWN).expect("a file");
+    pane.watch("", &format!("--every 300ms --alerts={} --on-alert 'exit 3'", text(&rules)));
+    let last = |shown: &str| shown.lines().nth(23).unwrap_or_default().to_owned();
+    pane.until("the fault", |shown| last(shown).contains("--on-alert: the command ended: exit status: 3"));
+    let shown = pane.shown();
+    assert_eq!(shown.matches("--on-alert").count(), 1, "it stands at the bottom alone:\n{shown}");
+    pane.keys(&["q"]);
+    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+    assert!(pane.shown().contains("diskwright: --on-alert: the command ended"), "{}", pane.shown());
+    pane.is_usable("q");
+}
+
+/// `script` gives the program a terminal whose other end is a pipe here; nobody reads it for a while, as on a line
+/// that hangs.
+#[test]
+fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
+    let words = format!("stty cols 80 rows 24; {} watch --every 100ms", env!("CARGO_BIN_EXE_diskwright"));
+    let mut script = Command::new("script");
+    script.args(["-qefc", &words, "/dev/null"]).env("TERM", "xterm-256color");
+    let spawned = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(mut child) = spawned else { return eprintln!("skipped: no `script` here") };
+    let (mut keys, mut screen) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let mut first = [0; 1];
+    screen.read_exact(&mut first).expect("something is drawn");
+    // nobody reads: 64 KiB of a pipe and some of a terminal fill up, and then the program waits
+    std::thread::park_timeout(Duration::from_secs(5));
+    keys.write_all(b"q").expect("typed");
+    let begin = Instant::now();
+    let mut rest = Vec::new();
+    screen.read_to_end(&mut rest).expect("read to its end");
+    assert!(child.wait().expect("an end").success());
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    // frames that nobody could see are not kept for later
+    assert!(rest.len() < 400_000, "{} bytes", rest.len());
+    let text = String::from_utf8_lossy(&rest);
+    assert!(text.contains("\u{1b}[?1049l") && text.contains("\u{1b}[?25h"), "the terminal is given back");
+}
