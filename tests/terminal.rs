@@ -251,3 +251,28 @@ fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
     let text = String::from_utf8_lossy(&rest);
     assert!(text.contains("\u{1b}[?1049l") && text.contains("\u{1b}[?25h"), "the terminal is given back");
 }
+
+/// How many processes of this program look at this log.
+fn watchers_of(log: &Path) -> usize {
+    let words = |process: fs::DirEntry| fs::read(process.path().join("cmdline")).unwrap_or_default();
+    let looks = |words: &Vec<u8>| {
+        let mut words = words.split(|byte| *byte == 0);
+        words.next() == Some(env!("CARGO_BIN_EXE_diskwright").as_bytes())
+            && words.any(|word| word == text(log).as_bytes())
+    };
+    fs::read_dir("/proc").expect("processes").flatten().map(words).filter(looks).count()
+}
+
+#[test]
+fn it_ends_with_its_terminal_even_where_a_hangup_is_ignored() {
+    let Some(pane) = Pane::start("gone") else { return };
+    let log = log(&folder("terminal-gone").join("log"));
+    pane.watch("trap '' HUP;", text(&log));
+    assert_eq!(watchers_of(&log), 1);
+    drop(pane);
+    let begin = Instant::now();
+    while watchers_of(&log) > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it lives on without a terminal");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
