@@ -95,26 +95,15 @@ fn import_several(
     (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<(), Failure> {
-    let mut read = Vec::new();
-    for log in logs {
-        // what the log has already ends the import, also for a file of a bundle
-        known(arguments, log)?;
-        match read_apart(arguments, log, stop, &arguments.reading) {
-            Err(Failure::Failed(because)) if log.bundled && !stop.load(Ordering::Relaxed) => {
-                bundle::tell_left_out(&because);
-            }
-            summary => read.push((log, summary?)),
-        }
-    }
-    let offset_s = merge::common_offset(read.iter().map(|(_, (summary, _))| summary));
-    if let Some(reading) = offset_s.map(|offset_s| arguments.reading.with_offset(offset_s)) {
-        for (log, known) in read.iter_mut().filter(|(_, (summary, _))| summary.times == TimeBasis::NoZone) {
-            *known = read_apart(arguments, log, stop, &reading)?;
-        }
-    }
+    // what the log has already ends the import, also for a file of a bundle
+    logs.iter().try_for_each(|log| known(arguments, log).map(drop))?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let read = merge::read_each(logs, &arguments.reading, is_stopped, |log, options| {
+        read_apart(arguments, log, stop, options)
+    })?;
     let (mut members, mut folders) = (Vec::new(), Vec::new());
     let mut skips = BundleSkips::default();
-    for (log, (summary, made)) in read {
+    for (log, made, summary) in read {
         let name = PathBuf::from(&log.name);
         if !arguments.json {
             skips.add(log, &summary);
@@ -153,12 +142,12 @@ fn read_apart(
     log: &GivenLog,
     stop: &AtomicBool,
     reading: &ForeignOptions,
-) -> Result<(ReadSummary, temporary::Folder), Failure> {
+) -> Result<(temporary::Folder, ReadSummary), Failure> {
     let known = known(arguments, log)?;
     let made = temporary::Folder::new()?;
     let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
-    Ok((summary, made))
+    Ok((made, summary))
 }
 
 /// Writes what lies in the window, with what is said of the machine.
