@@ -51,7 +51,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut summaries = Vec::new();
+    let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
     if arguments.asking.is_asked()? {
         let window = LogWindow::between(arguments.from.clone(), arguments.until.clone());
@@ -77,24 +77,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             summaries.push((name, summary));
         }
         // it must be known of which time they are before they are written
-        several => import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?,
+        several => joined = Some(import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?),
     }
     diskwright_datastore::sync(&arguments.to)?;
     if !arguments.json {
         return Ok(());
     }
-    output::json(&document(&summaries))
+    output::json(&document(&summaries, joined))
 }
 
 /// Logs of one machine, those that overlap in time joined: each is read by itself first. `changed` is true where
-/// less is kept than there is, or something is said of the machine.
+/// less is kept than there is, or something is said of the machine. How many ticks were written.
 fn import_several(
     arguments: &Arguments,
     logs: &[GivenLog],
     stop: &AtomicBool,
     (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     // what the log has already ends the import, also for a file of a bundle
     logs.iter().try_for_each(|log| known(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
@@ -130,10 +130,13 @@ fn import_several(
         return keep_window(arguments, &members);
     }
     let mut writer = foreign::writer(&arguments.to)?;
+    let before = writer.ticks();
     for group in merge::groups(members) {
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
-    Ok(writer.close()?)
+    let ticks = writer.ticks() - before;
+    writer.close()?;
+    Ok(ticks)
 }
 
 /// One log of another tool in a folder that goes away.
@@ -151,16 +154,19 @@ fn read_apart(
 }
 
 /// Writes what lies in the window, with what is said of the machine.
-fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<(), Failure> {
+fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
     let logs = Logs::open(&paths, &LogWindow::of_machine(from, until, arguments.arrays.clone()))?;
     let mut writer = foreign::writer(&arguments.to)?;
+    let before = writer.ticks();
     logs.read(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
         LogPiece::Note(note) => Ok(writer.note(&note).map(drop)?),
     })?;
-    Ok(writer.close()?)
+    let ticks = writer.ticks() - before;
+    writer.close()?;
+    Ok(ticks)
 }
 
 /// First and last tick of the log that is appended to.
@@ -234,8 +240,8 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
     format!("{file}: {format}, {ticks} ticks, {series} series{known}, {values} values, {gaps} gaps, {span}\n")
 }
 
-/// The answer for all files together; `files` has each.
-fn document(summaries: &[(PathBuf, ReadSummary)]) -> Value {
+/// The answer for all files together; `files` has each. `joined`: ticks that were written where logs were joined.
+fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
     let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
@@ -251,7 +257,7 @@ fn document(summaries: &[(PathBuf, ReadSummary)]) -> Value {
         "format": formats.join(", "),
         "series": summaries.iter().map(|(_, s)| s.series).max(),
         "foreign_series": summaries.iter().map(|(_, s)| s.foreign).max(),
-        "ticks": sum(|s| s.ticks),
+        "ticks": joined.unwrap_or_else(|| sum(|s| s.ticks)),
         "values": sum(|s| s.values),
         "gaps": sum(|s| s.gaps),
         "skipped": skipped,
