@@ -46,6 +46,7 @@ mod simulate;
 mod simulate_systems;
 mod stress;
 mod style;
+mod sweep;
 mod terminal;
 mod trace;
 mod traces;

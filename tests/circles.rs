@@ -35,9 +35,9 @@ fn paths(text: &str) -> Vec<String> {
     let code: String = own.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
     let mut found = Vec::new();
     for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            if !code[..at].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c)) {
-                spread(&code[at..], "", &mut found);
+        for (index, _) in code.match_indices(start) {
+            if !code[..index].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c)) {
+                spread(&code[index..], "", &mut found);
             }
         }
     }
@@ -56,7 +56,7 @@ fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     while !rest.is_empty() && !rest.starts_with('}') {
         let after = spread(rest, &path, found);
         // an `as` name, a comma; at the latest the next letter
-        rest = after.find([',', '}']).map_or("", |at| after[at..].trim_start_matches(',').trim_start());
+        rest = after.find([',', '}']).map_or("", |index| after[index..].trim_start_matches(',').trim_start());
     }
     rest.get(1..).unwrap_or_default()
 }
@@ -64,10 +64,10 @@ fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
 /// The module that a path of another names, as far as it is one.
 fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String>) -> Option<&'a Vec<String>> {
     let mut place: Vec<String> = Vec::new();
-    for (at, part) in path.split("::").filter(|part| !part.is_empty()).enumerate() {
+    for (index, part) in path.split("::").filter(|part| !part.is_empty()).enumerate() {
         match part {
             "crate" => place.clear(),
-            "super" if at == 0 => place = from[..from.len().saturating_sub(1)].to_vec(),
+            "super" if index == 0 => place = from[..from.len().saturating_sub(1)].to_vec(),
             "super" => {
                 place.pop();
             }

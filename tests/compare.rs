@@ -14,8 +14,8 @@ const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_767_571_200 * SECOND;
 
 /// Numbers from -1 to 1 that look random and are the same in every run.
-fn noise(at: usize) -> f64 {
-    let mut x = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn noise(number: usize) -> f64 {
+    let mut x = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
@@ -47,13 +47,13 @@ fn log(
         series("memory.available_bytes", "", 1024.0),
     ]));
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a new log");
-    for at in 0..ticks {
+    for tick in 0..ticks {
         let seconds = every_s as f64;
-        let reads = (load(at) * seconds * (1.0 + 0.1 * noise(at))).round();
-        let time = (reads * each(at) * (1.0 + 0.1 * noise(at + 100_000)) * 1e6).round();
-        let row = [reads, 0.0, time, 0.0, time, reads * 8.0, 16e6, (16e6 * free(at)).round()];
+        let reads = (load(tick) * seconds * (1.0 + 0.1 * noise(tick))).round();
+        let time = (reads * each(tick) * (1.0 + 0.1 * noise(tick + 100_000)) * 1e6).round();
+        let row = [reads, 0.0, time, 0.0, time, reads * 8.0, 16e6, (16e6 * free(tick)).round()];
         let tick =
-            Tick { time_ns: START + (at as i64 + 1) * every_s as i64 * SECOND, elapsed_ns: every_s * SECOND as u64 };
+            Tick { time_ns: START + (tick as i64 + 1) * every_s as i64 * SECOND, elapsed_ns: every_s * SECOND as u64 };
         writer.push(&schema, tick, &row).expect("room");
     }
     writer.close().expect("closed");
@@ -136,15 +136,15 @@ fn an_applications_figures_stand_on_the_page() {
 fn one_log_is_cut_in_two() {
     let place = folder("compare-one");
     let whole = log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
-    let at = "2026-01-05T00:10:00Z";
-    let cut = json(&diskwright(&["compare", text(&whole), "--at", at, "--json"]));
+    let change = "2026-01-05T00:10:00Z";
+    let cut = json(&diskwright(&["compare", text(&whole), "--at", change, "--json"]));
     assert_eq!(cut["outcome"], "less_asked", "{}", cut["sentence"]);
     assert_eq!((&cut["before"]["window"]["ticks"], &cut["after"]["window"]["ticks"]), (&600.into(), &600.into()));
-    let named = ["compare", text(&whole), "--to", at, "--against-from", at, "--json"];
+    let named = ["compare", text(&whole), "--to", change, "--against-from", change, "--json"];
     let windows = json(&diskwright(&named));
     assert_eq!((&windows["sentence"], &windows["before"]["window"]), (&cut["sentence"], &cut["before"]["window"]));
     // the other way round
-    let back = ["compare", text(&whole), "--from", at, "--against-to", at, "--json"];
+    let back = ["compare", text(&whole), "--from", change, "--against-to", change, "--json"];
     assert_eq!(json(&diskwright(&back))["outcome"], "more_asked");
 }
 
@@ -188,7 +188,7 @@ fn trends_are_told_of_long_logs_alone() {
     assert!(["2026-01-13", "2026-01-14", "2026-01-15"].contains(&&memory["crosses"].as_str().expect("a time")[..10]));
     let latency = of("physical_disk.avg_s_per_transfer");
     assert_eq!(latency["shape"], "step", "{latency}");
-    assert!(latency["step"]["at"].as_str().is_some_and(|at| at.starts_with("2026-01-0")), "{latency}");
+    assert!(latency["step"]["at"].as_str().is_some_and(|time| time.starts_with("2026-01-0")), "{latency}");
     assert!(verdict["trend_questions"].as_u64().is_some_and(|n| n >= 4));
 
     let done = diskwright(&["why", text(&leak)]);

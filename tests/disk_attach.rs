@@ -37,11 +37,11 @@ impl Lab {
             return None;
         }
         let (socket, journal) = (bench.path("socket"), bench.path("journal").display().to_string());
-        let at = socket.display().to_string();
-        let server = bench.start("nbdkit", &[&["-f", "-U", &at], options, &["memory", "64M"]].concat())?;
+        let path = socket.display().to_string();
+        let server = bench.start("nbdkit", &[&["-f", "-U", &path], options, &["memory", "64M"]].concat())?;
         within(|| socket.exists()).expect("a server");
         bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
-        Some(Lab { bench, uri: format!("nbd+unix:///?socket={at}"), journal, server })
+        Some(Lab { bench, uri: format!("nbd+unix:///?socket={path}"), journal, server })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -101,7 +101,7 @@ fn data_survives_a_member_and_its_rebuild() {
     let disk = Disk::serve(RAID5, &[]);
     assert!(disk.first.starts_with("serving data (raid5, "), "{}", disk.first);
     let mut client = disk.client("");
-    let data: Vec<u8> = (0..300_000u32).map(|at| (at * 7 / 3) as u8).collect();
+    let data: Vec<u8> = (0..300_000u32).map(|byte| (byte * 7 / 3) as u8).collect();
     client.write(12_345, &data, CommandFlags::default()).expect("written");
     let status = disk.json(&["fail", "disk1"]);
     assert_eq!(states(&status), ["well", "failed", "well"]);
@@ -332,8 +332,8 @@ fn its_counters_are_a_log() {
     drop(disk.order(&["stop"]));
     let disk = Disk::serve(RAID5, &["--every", "50ms", "--record", &log.display().to_string()]);
     let mut client = disk.client("");
-    for at in 0..200 {
-        client.write(at * 65_536, &[7; 4096], CommandFlags::default()).expect("written");
+    for number in 0..200 {
+        client.write(number * 65_536, &[7; 4096], CommandFlags::default()).expect("written");
     }
     assert!(disk.order(&["stop"]).status.success());
     let mut disk = disk;

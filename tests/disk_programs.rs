@@ -69,8 +69,8 @@ impl Disk {
 
 fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
     let (system, socket) = (bench.path("system.toml").display().to_string(), bench.path("s"));
-    let at = socket.display().to_string();
-    let mut words = vec!["disk", &system, "--socket", &at];
+    let path = socket.display().to_string();
+    let mut words = vec!["disk", &system, "--socket", &path];
     words.extend(more.iter().map(String::as_str));
     let server = bench.start(PROGRAM, &words)?;
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
@@ -114,9 +114,9 @@ fn nbdcopy_brings_back_what_it_took() {
     let (there, back) = (disk.path("there"), disk.path("back"));
     // data with holes between, some of them not where blocks end
     let mut data = vec![0_u8; 480 << 20];
-    for at in (0..data.len()).step_by(37_000_001) {
-        let end = (at + 1_234_567).min(data.len());
-        data[at..end].iter_mut().enumerate().for_each(|(byte, to)| *to = (byte / 3) as u8 | 1);
+    for start in (0..data.len()).step_by(37_000_001) {
+        let end = (start + 1_234_567).min(data.len());
+        data[start..end].iter_mut().enumerate().for_each(|(byte, to)| *to = (byte / 3) as u8 | 1);
     }
     fs::write(&there, &data).expect("written");
     for connections in ["--connections=1", "--connections=4"] {

@@ -35,11 +35,14 @@ fn log(name: &str) -> String {
     all.push(series("physical_disk.reads", "sdb", 1.0));
     let late = Arc::new(Schema::new(all));
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::bulk()).expect("a log");
-    for at in 0..6i64 {
-        let tick = Tick { time_ns: (1_700_000_000 + at) * SECOND, elapsed_ns: if at == 0 { 0 } else { SECOND as u64 } };
-        let odd = if at == 2 { f64::NAN } else { 0.5 + at as f64 };
-        let row = [10.0 * at as f64, 20.0, odd, 7.0];
-        let (schema, width) = if at < 4 { (&early, 3) } else { (&late, 4) };
+    for second in 0..6i64 {
+        let tick = Tick {
+            time_ns: (1_700_000_000 + second) * SECOND,
+            elapsed_ns: if second == 0 { 0 } else { SECOND as u64 },
+        };
+        let odd = if second == 2 { f64::NAN } else { 0.5 + second as f64 };
+        let row = [10.0 * second as f64, 20.0, odd, 7.0];
+        let (schema, width) = if second < 4 { (&early, 3) } else { (&late, 4) };
         let mut frame = Frame::new(schema.clone(), 1);
         frame.push(tick, &row[..width]);
         writer.push_frame(&frame).expect("writable");
@@ -162,10 +165,10 @@ fn log_with_processes(name: &str) -> String {
         ..ProcessRow::default()
     };
     let mut writer = LogWriter::create_or_append(Path::new(&log), WriterOptions::bulk()).expect("a log");
-    for (at, rows) in [(3, vec![row(7, "dd", 4e6), row(9, "cron", 1e3)]), (5, vec![row(7, "dd", 6e6)])] {
+    for (second, rows) in [(3, vec![row(7, "dd", 4e6), row(9, "cron", 1e3)]), (5, vec![row(7, "dd", 6e6)])] {
         let table = ProcessTable { elapsed_s: 2.0, rows, ..ProcessTable::default() };
         let text = serde_json::to_string(&table).expect("JSON");
-        writer.note(&Note::new((1_700_000_000 + at) * SECOND, Note::PROCESSES, text)).expect("writable");
+        writer.note(&Note::new((1_700_000_000 + second) * SECOND, Note::PROCESSES, text)).expect("writable");
     }
     writer.close().expect("writable");
     log

@@ -25,8 +25,8 @@ fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
     let mut text = String::from("\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\"");
     counters.iter().for_each(|c| write!(text, ",\"\\\\DB1\\{c}\"").unwrap());
     for tick in 0..80u32 {
-        let at = from_minute * 60 + tick * 15;
-        let (hour, minute, second) = (10 + at / 3600, at / 60 % 60, at % 60);
+        let time = from_minute * 60 + tick * 15;
+        let (hour, minute, second) = (10 + time / 3600, time / 60 % 60, time % 60);
         write!(text, "\r\n\"11/21/2026 {hour:02}:{minute:02}:{second:02}.000\"").unwrap();
         // a little unrest, so that nothing is constant
         let wobble = 1.0 + 0.02 * f64::from(tick % 5);
@@ -186,7 +186,7 @@ fn import_keeps_a_window_and_what_is_said_of_the_machine() {
 #[test]
 fn a_log_without_counters_of_ours_shows_what_it_has() {
     let folder = folder("foreign-own-series");
-    let page = |value: u32, at: u64| format!("# TYPE app_jobs counter\napp_jobs {value} {at}000\n# EOF\n");
+    let page = |value: u32, time: u64| format!("# TYPE app_jobs counter\napp_jobs {value} {time}000\n# EOF\n");
     let log = folder.join("pages.prom");
     fs::write(&log, page(5, 1_700_000_000) + &page(9, 1_700_000_010) + &page(19, 1_700_000_020)).expect("written");
     let log = log.to_str().unwrap();

@@ -10,8 +10,10 @@ mod blg_encoder;
 use std::fs;
 use std::process::Command;
 
-/// Mutations of each seed; `DISKWRIGHT_FUZZ_ROUNDS` asks for more.
-const ROUNDS: u64 = 400;
+use crate::sweep::sweep;
+
+/// Mutations of each seed in a whole sweep, and in a sample of it; `DISKWRIGHT_FUZZ_ROUNDS` asks for another number.
+const ROUNDS: (usize, usize) = (400, 40);
 
 /// A small generator (Marsaglia's xorshift), so that a failure can be repeated
 /// from its round number.
@@ -30,13 +32,13 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
     let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut data = seed.to_vec();
     for _ in 0..=dice.roll(4) {
-        let at = dice.roll(data.len());
+        let position = dice.roll(data.len());
         match dice.roll(5) {
-            0 => data.truncate(at),
-            1 if at < data.len() => data[at] ^= 1 << dice.roll(8),
-            2 => data.insert(at, b"\0\xff9-\"[\n"[dice.roll(7)]),
-            3 if at < data.len() => drop(data.drain(at..(at + dice.roll(30)).min(data.len()))),
-            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+            0 => data.truncate(position),
+            1 if position < data.len() => data[position] ^= 1 << dice.roll(8),
+            2 => data.insert(position, b"\0\xff9-\"[\n"[dice.roll(7)]),
+            3 if position < data.len() => drop(data.drain(position..(position + dice.roll(30)).min(data.len()))),
+            _ => data.splice(position..position, b"18446744073709551616".iter().copied()).for_each(drop),
         }
     }
     data
@@ -44,11 +46,12 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
 
 fn run(target: fn(&[u8]), seeds: &[Vec<u8>]) {
     assert!(!seeds.is_empty(), "no seed");
-    let rounds = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
+    let asked = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok());
+    let rounds: Vec<usize> = asked.map_or_else(|| sweep(ROUNDS.0, ROUNDS.1), |rounds| (0..rounds).collect());
     for (number, seed) in seeds.iter().enumerate() {
         target(seed);
-        for round in 0..rounds {
-            let data = mutated(seed, round);
+        for &round in &rounds {
+            let data = mutated(seed, round as u64);
             let caught = std::panic::catch_unwind(|| target(&data));
             assert!(caught.is_ok(), "seed {number}, round {round}: {:?}", String::from_utf8_lossy(&data));
         }
@@ -182,8 +185,8 @@ fn ledgers_of_disks_take_anything() {
 fn files_of_drives_take_anything() {
     let drive = |file: &str, number: usize| {
         let (_, text) = diskwright_simulator::catalogue::FILES.iter().find(|(name, _)| *name == file).expect("a file");
-        let (at, _) = text.match_indices("[[drive]]").nth(number).expect("so many drives");
-        let rest = &text[at..];
+        let (start, _) = text.match_indices("[[drive]]").nth(number).expect("so many drives");
+        let rest = &text[start..];
         let end = rest[2..].find("[[drive]]").map_or(rest.len(), |end| end + 2);
         rest.as_bytes()[..end].to_vec()
     };
@@ -316,8 +319,8 @@ fn nbd_protocol_takes_anything() {
         let head = [asked, kind, data.len() as u32].map(u32::to_be_bytes);
         [&wire::OPTION_REPLY_MAGIC.to_be_bytes()[..], head.as_flattened(), data].concat()
     };
-    let chunk = |kind: u8, at: u8, data: &[u8]| {
-        let head = [&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes()[..], &[0, 1, 0, kind], &[0, 0, 0, 1, 0, 0, 0, at]];
+    let chunk = |kind: u8, offset: u8, data: &[u8]| {
+        let head = [&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes()[..], &[0, 1, 0, kind], &[0, 0, 0, 1, 0, 0, 0, offset]];
         [&head.concat()[..], &(data.len() as u32).to_be_bytes(), data].concat()
     };
     let greeting = [&[1][..], &wire::NBDMAGIC.to_be_bytes(), &wire::IHAVEOPT.to_be_bytes(), &[0, 3]].concat();

@@ -86,11 +86,11 @@ fn perfmon() -> String {
 }
 
 /// A log of ours with hostile disks, notes and processes.
-fn own_log(at: &Path) {
+fn own_log(folder: &Path) {
     let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s"];
     let of = |counter| Series { counter: format!("physical_disk.{counter}"), instance: HOSTILE.into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(counters.map(of).to_vec()));
-    let mut writer = LogWriter::create_or_append(at, WriterOptions::default()).expect("a log");
+    let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
     let start = 1_760_000_000_000_000_000;
     for kind in [Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::SOURCE, Note::TOPOLOGY] {
         writer.note(&Note::new(start, kind, format!("{kind} {HOSTILE}"))).expect("noted");
@@ -274,11 +274,11 @@ fn what_a_store_answers_is_disarmed() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
-        for (at, client) in listener.incoming().enumerate() {
+        for (number, client) in listener.incoming().enumerate() {
             let Ok(mut client) = client else { return };
             let _ = client.read(&mut [0; 8192]);
             let escaped = serde_json::to_string(HOSTILE).expect("JSON");
-            let (status, body) = match at % 3 {
+            let (status, body) = match number % 3 {
                 0 => (format!("500 {HOSTILE}"), HOSTILE.repeat(30)),
                 1 => {
                     ("400 Bad".into(), format!("{{\"status\":\"error\",\"errorType\":{escaped},\"error\":{escaped}}}"))

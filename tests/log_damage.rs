@@ -37,12 +37,12 @@ fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
     let log = text(log);
     let page = folder.join("page.html");
     let rows = folder.join("rows.csv");
-    let at = "2020-09-13T12:30:00Z";
+    let time = "2020-09-13T12:30:00Z";
     [
         vec!["why", log, "--json"],
         vec!["show", log, "--json"],
         vec!["report", log, "-o", text(&page), "--json"],
-        vec!["compare", log, "--at", at, "--json"],
+        vec!["compare", log, "--at", time, "--json"],
         vec!["export", log, "--as", "csv", "-o", text(&rows), "--raw", "--allow-damage", "--json"],
     ]
     .map(|arguments| arguments.into_iter().map(str::to_owned).collect())
@@ -120,17 +120,18 @@ fn many_damages_are_told_in_few_lines_with_their_sum() {
     drop(writer);
     let file = log.join("00000005.dwlog");
     let mut bytes = fs::read(&file).expect("written");
-    let mut at = 0;
+    let mut position = 0;
     let mut blocks = 0;
-    while at < bytes.len() {
-        let length = 16 + u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
-        if bytes[at + 4] == 3 {
+    while position < bytes.len() {
+        let length =
+            16 + u32::from_le_bytes([bytes[position + 5], bytes[position + 6], bytes[position + 7], 0]) as usize;
+        if bytes[position + 4] == 3 {
             blocks += 1;
             if blocks % 2 == 0 {
-                bytes[at + 20] ^= 1;
+                bytes[position + 20] ^= 1;
             }
         }
-        at += length;
+        position += length;
     }
     fs::write(&file, bytes).expect("writable");
     let done = diskwright(&["show", text(&log), "--json"]);
@@ -181,9 +182,9 @@ fn look(log: &Path) -> (u64, Vec<Note>, u64) {
     while let Ok(Some(item)) = reader.next(&mut frame) {
         match item {
             diskwright_datastore::LogItem::Frame => {
-                for (at, tick) in frame.ticks().iter().enumerate() {
+                for (index, tick) in frame.ticks().iter().enumerate() {
                     let columns = 0..frame.schema().series.len();
-                    let told = columns.clone().any(|column| !frame.column(column)[at].is_nan());
+                    let told = columns.clone().any(|column| !frame.column(column)[index].is_nan());
                     longest = longest.max(if told { tick.elapsed_ns } else { 0 });
                     count += 1;
                 }

@@ -76,9 +76,9 @@ fn the_contract_is_kept() {
         "simulated",
         "why",
     ];
-    for (at, design) in designs.iter().enumerate() {
+    for (index, design) in designs.iter().enumerate() {
         assert!(fields.iter().all(|field| design.get(*field).is_some()), "{design}");
-        assert_eq!((design["rank"].as_u64(), design["simulated"].as_bool()), (Some(at as u64 + 1), Some(true)));
+        assert_eq!((design["rank"].as_u64(), design["simulated"].as_bool()), (Some(index as u64 + 1), Some(true)));
         for statistic in ["mean", "p95", "p99"] {
             assert!(design["response_s"][statistic].as_f64().is_some_and(|s| s > 0.0), "{design}");
         }

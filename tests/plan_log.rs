@@ -188,9 +188,13 @@ fn logs_of_other_tools_and_traces_are_loads() {
     let trace = folder.join("trace.csv");
     // MSR Cambridge: time in 100 ns, host, disk, type, offset, size, response
     let lines: String = (0..4000_u64)
-        .map(|at| {
-            let way = if at % 4 == 0 { "Write" } else { "Read" };
-            format!("{},web,0,{way},{},4096,50000\n", 128166372003061629 + at * 100_000, (at * 7919 % 10_000) * 4096)
+        .map(|number| {
+            let way = if number % 4 == 0 { "Write" } else { "Read" };
+            format!(
+                "{},web,0,{way},{},4096,50000\n",
+                128166372003061629 + number * 100_000,
+                (number * 7919 % 10_000) * 4096
+            )
         })
         .collect();
     fs::write(&trace, lines).expect("written");
@@ -238,7 +242,7 @@ fn what_is_no_load_is_told() {
     let heading = "time,physical_disk.reads_per_s:sda,physical_disk.writes_per_s:sda,\
                    physical_disk.read_bytes_per_s:sda,physical_disk.write_bytes_per_s:sda\n";
     let rows = |count: usize, cells: &str| -> String {
-        (0..count).map(|at| format!("2026-11-02T10:00:{at:02}Z,{cells}\n")).collect()
+        (0..count).map(|second| format!("2026-11-02T10:00:{second:02}Z,{cells}\n")).collect()
     };
     let columns = [
         "--column",

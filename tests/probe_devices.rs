@@ -160,9 +160,9 @@ const MARKS: &[(&str, i64, &[u8])] = &[
 fn what_carries_data_is_written_to_only_by_name() {
     let Some(mut bench) = Bench::new("devices-marks") else { return };
     let Some(device) = bench.device("disk", 4) else { return };
-    for (what, at, bytes) in MARKS {
+    for (what, offset, bytes) in MARKS {
         put(&device, 0, &vec![0; 4 << 20]);
-        put(&device, *at, bytes);
+        put(&device, *offset, bytes);
         bench.refused(&[WRITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
         // reading is no harm, and may be done without a word
         let before = sum(&device);

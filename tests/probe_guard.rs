@@ -210,9 +210,9 @@ fn overlay(bench: &mut Bench) -> Option<()> {
     for folder in ["lower", "upper", "work", "merged"] {
         fs::create_dir_all(bench.path(folder)).expect("a folder");
     }
-    let at = |name: &str| text(&bench.path(name));
-    let options = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
-    let merged = at("merged");
+    let place = |name: &str| text(&bench.path(name));
+    let options = format!("lowerdir={},upperdir={},workdir={}", place("lower"), place("upper"), place("work"));
+    let merged = place("merged");
     tool("mount", &["-t", "overlay", "overlay", "-o", &options, &merged])?;
     bench.later("umount", &[&merged]);
     Some(())

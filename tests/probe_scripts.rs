@@ -68,12 +68,12 @@ fn a_job_ends_when_all_is_asked_for() {
     let folder = folder("scripts-ends");
     let answer = measured(&folder, &["backup.fio"]);
     assert_eq!(names(&answer), ["write", "first-half", "second-half", "together-2"]);
-    let moved = |at: usize| {
-        let run = &answer["runs"][at];
+    let moved = |run: usize| {
+        let run = &answer["runs"][run];
         run["bytes_per_s"].as_f64().unwrap_or(0.0) * run["measured_s"].as_f64().unwrap_or(0.0)
     };
-    for (at, mib) in [(0, 32.0), (1, 16.0), (2, 16.0), (3, 32.0)] {
-        assert!((moved(at) - mib * 1_048_576.0).abs() < 1000.0, "{at}: {}", moved(at));
+    for (run, mib) in [(0, 32.0), (1, 16.0), (2, 16.0), (3, 32.0)] {
+        assert!((moved(run) - mib * 1_048_576.0).abs() < 1000.0, "{run}: {}", moved(run));
     }
 }
 
@@ -84,7 +84,7 @@ fn several_files_and_a_file_instead() {
     fs::write(folder.join("two.fio"), "[global]\nsize=4m\ndirect=1\n[a]\n[b]\nrw=randwrite\nfilename=b.dat\n").unwrap();
     let answer = measured(&folder, &[&["two.fio"][..], &short].concat());
     assert_eq!(names(&answer), ["a", "b", "together"]);
-    let targets: Vec<_> = (0..2).map(|at| answer["targets"][at]["name"].as_str().unwrap_or("")).collect();
+    let targets: Vec<_> = (0..2).map(|index| answer["targets"][index]["name"].as_str().unwrap_or("")).collect();
     assert_eq!(targets, ["a.0.0", "b.dat"]);
     assert_eq!((&answer["runs"][0]["target"], &answer["runs"][1]["target"]), (&"a.0.0".into(), &"b.dat".into()));
     let answer = measured(&folder, &[&["two.fio", "one.dat"][..], &short].concat());

@@ -173,8 +173,8 @@ fn a_filesystem_that_fills_says_so_and_keeps_nothing() {
     if !mount.status().is_ok_and(|s| s.success()) {
         return skip("no tmpfs");
     }
-    let at = bench.path("memory").display().to_string();
-    bench.later("umount", &[&at]);
+    let path = bench.path("memory").display().to_string();
+    bench.later("umount", &[&path]);
     let backing = bench.file("memory/disk", 64 << 20);
     let Some(device) = bench.attach(&backing, &[]) else { return };
     if tool("mkfs.ext4", &["-q", "-O", "^has_journal", &device]).is_none() {
@@ -236,8 +236,8 @@ fn a_read_only_filesystem_is_read_and_not_written_to() {
     }
     let Some(point) = bench.mount(&device, "point", "noatime") else { return };
     fs::write(point.join("data"), vec![7; 1 << 20]).expect("a file");
-    let at = point.display().to_string();
-    if tool("mount", &["-o", "remount,ro", &at]).is_none() {
+    let path = point.display().to_string();
+    if tool("mount", &["-o", "remount,ro", &path]).is_none() {
         return;
     }
     bench.measures(&["minread", "point/data"]);

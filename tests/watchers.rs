@@ -42,7 +42,7 @@ fn vmstat(rows: u32) -> String {
     let heads = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n\
                  \x20r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
     // the headings come again after a screen
-    let all = (0..rows).map(|at| if at % 20 == 0 { heads.to_owned() + row(at == 0) } else { row(false).to_owned() });
+    let all = (0..rows).map(|run| if run % 20 == 0 { heads.to_owned() + row(run == 0) } else { row(false).to_owned() });
     all.collect()
 }
 
@@ -82,8 +82,8 @@ fn put(path: PathBuf, text: &str) {
 /// A folder of OSWatcher whose clock is `zone`.
 fn oswatcher(top_folder: &Path, host: &str, zone: &str) {
     let file = |tool: &str, run: &dyn Fn(u32) -> String| {
-        let zzz = |at: u32| format!("zzz ***Mon Nov 23 {} {zone} 2026\n", clock(second(at)));
-        let text: String = (0..RUNS).map(|at| zzz(at) + &run(second(at))).collect();
+        let zzz = |number: u32| format!("zzz ***Mon Nov 23 {} {zone} 2026\n", clock(second(number)));
+        let text: String = (0..RUNS).map(|number| zzz(number) + &run(second(number))).collect();
         let path = top_folder.join(format!("archive/osw{tool}/{host}_{tool}_26.11.23.0500.dat"));
         put(path, &format!("Linux OSWbb v8.4.0\n{text}"));
     };
@@ -113,17 +113,17 @@ fn exawatcher(top_folder: &Path, host: &str) {
         let name = format!("archive/{module}.ExaWatcher/2026_11_23_05_00_00_{module}ExaWatcher_{host}.dat");
         put(top_folder.join(name), &(head + &text));
     };
-    let zzz = |at: u32| format!("zzz <11/23/2026 {}> Count:{}\n", clock(5 * 3600 + at * 5), 720 - at);
+    let zzz = |run: u32| format!("zzz <11/23/2026 {}> Count:{}\n", clock(5 * 3600 + run * 5), 720 - run);
     let all = |of: &dyn Fn(u32) -> String| (0..REPORTS).map(of).collect::<String>();
-    let reports = all(&|at| {
-        format!("11/23/2026 {} AM\n{}", clock(5 * 3600 + at * 5), iostat_report(if at == 0 { 77 } else { 50 }))
+    let reports = all(&|run| {
+        format!("11/23/2026 {} AM\n{}", clock(5 * 3600 + run * 5), iostat_report(if run == 0 { 77 } else { 50 }))
     });
     file("Iostat", "/usr/bin/iostat -t -x  5  720", zzz(0) + &kernel(host) + &reports);
     file("Vmstat", "/usr/bin/vmstat 5 720", zzz(0) + &vmstat(REPORTS));
-    let reports = all(&|at| mpstat_report(5 * 3600 + at * 5 + 5));
+    let reports = all(&|run| mpstat_report(5 * 3600 + run * 5 + 5));
     file("Mpstat", "/usr/bin/mpstat -P ALL  5  720", zzz(0) + &kernel(host) + &reports);
-    file("Meminfo", "cat /proc/meminfo", all(&|at| zzz(at) + MEMORY));
-    let frames = all(&|at| top(5 * 3600 + at * 5, if at == 0 { 77 } else { 20 }));
+    file("Meminfo", "cat /proc/meminfo", all(&|run| zzz(run) + MEMORY));
+    let frames = all(&|run| top(5 * 3600 + run * 5, if run == 0 { 77 } else { 20 }));
     file("Top", "/usr/bin/top -b -d 5 -n 720", zzz(0) + &frames);
 }
 
@@ -194,7 +194,7 @@ fn exawatcher_tells_the_interval_of_what_has_no_times() {
         let name = format!("2026_11_23_05_00_00_{module}ExaWatcher_cell1.example.com.dat");
         top_folder.join(format!("archive/{module}.ExaWatcher")).join(name)
     };
-    let all: Vec<u32> = (0..REPORTS).map(|at| 5 * 3600 + at * 5).collect();
+    let all: Vec<u32> = (0..REPORTS).map(|run| 5 * 3600 + run * 5).collect();
     expect_one_value(&path("Iostat"), &all[1..], DISK);
     expect_one_value(&path("Vmstat"), &all[1..], PROCESSOR);
     let ends: Vec<u32> = all.iter().map(|second| second + 5).collect();

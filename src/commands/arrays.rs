@@ -162,9 +162,9 @@ impl MachineDescription {
         };
         *before = Some(Arc::clone(&schema));
         let mut extended = Frame::new(schema, frame.ticks().len());
-        for (at, tick) in frame.ticks().iter().enumerate() {
+        for (index, tick) in frame.ticks().iter().enumerate() {
             row.clear();
-            row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+            row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
             row.extend(rates.iter().map(|(_, value)| value));
             extended.push(*tick, &row);
         }

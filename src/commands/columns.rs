@@ -138,7 +138,7 @@ impl SeriesPairs {
     fn columns(self, raw: bool) -> Vec<ExportColumn> {
         let catalogue = Catalogue::builtin();
         let places: HashMap<&str, usize> =
-            catalogue.counters().iter().enumerate().map(|(at, counter)| (counter.id.as_str(), at)).collect();
+            catalogue.counters().iter().enumerate().map(|(number, counter)| (counter.id.as_str(), number)).collect();
         let mut columns: Vec<ExportColumn> = self.pairs.into_iter().map(column).collect();
         if !raw {
             columns.sort_by_key(|column| places.get(column.counter.as_str()).copied().unwrap_or(usize::MAX));
@@ -152,8 +152,8 @@ type Index<'a> = HashMap<(&'a str, &'a str), usize>;
 /// The first column of each series.
 fn index(schema: &Schema) -> Index<'_> {
     let mut index = HashMap::new();
-    for (at, series) in schema.series.iter().enumerate() {
-        index.entry((series.counter.as_str(), series.instance.as_str())).or_insert(at);
+    for (number, series) in schema.series.iter().enumerate() {
+        index.entry((series.counter.as_str(), series.instance.as_str())).or_insert(number);
     }
     index
 }
@@ -185,7 +185,7 @@ fn column((counter, instance): (String, String)) -> ExportColumn {
 pub fn resolve(columns: &[&ExportColumn], schema: &Schema) -> Vec<Option<ColumnSource>> {
     let index = index(schema);
     let source = |column: &&ExportColumn| match index.get(&(column.counter.as_str(), column.instance.as_str())) {
-        Some(&at) => Some(ColumnSource::Stored(at, schema.series[at].scale)),
+        Some(&column) => Some(ColumnSource::Stored(column, schema.series[column].scale)),
         None => {
             let plan = CounterPlan::resolve(Catalogue::builtin(), schema, &column.counter, &column.instance);
             plan.map(ColumnSource::Computed)

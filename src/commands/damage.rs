@@ -102,8 +102,8 @@ impl Losses {
 
 /// A gap, where ticks were lost.
 fn note(damage: &Damage) -> Option<Note> {
-    let at = damage.after_ns.or(damage.before_ns).unwrap_or(0);
-    (damage.ticks != Some(0)).then(|| Note::new(at, Note::GAP, format!("the log is damaged: {damage}")))
+    let time_ns = damage.after_ns.or(damage.before_ns).unwrap_or(0);
+    (damage.ticks != Some(0)).then(|| Note::new(time_ns, Note::GAP, format!("the log is damaged: {damage}")))
 }
 
 /// `trimmed` of an answer.

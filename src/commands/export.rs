@@ -165,7 +165,7 @@ fn write(
     let bar = bar(ticks * sink.passes() as u64);
     let only_processes = columns.iter().all(|column| processes::is_counter(&column.counter));
     for pass in 0..sink.passes() {
-        let wanted: Vec<&ExportColumn> = sink.wanted(pass).into_iter().filter_map(|at| columns.get(at)).collect();
+        let wanted: Vec<&ExportColumn> = sink.wanted(pass).into_iter().filter_map(|index| columns.get(index)).collect();
         let mut known: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
         let mut room = vec![Vec::new(); wanted.len()];
         logs.read(|piece| {

@@ -150,7 +150,7 @@ impl FeedStatus {
     fn report(&mut self, writer: &RemoteWriter, log: Option<&Path>) {
         match (writer.trouble(), &self.trouble) {
             (Some(text), before) => {
-                let is_due = before.as_ref().is_none_or(|(_, at)| at.elapsed() >= TROUBLE_EVERY);
+                let is_due = before.as_ref().is_none_or(|(_, last)| last.elapsed() >= TROUBLE_EVERY);
                 if is_due && before.as_ref().is_none_or(|(said, _)| *said != text) {
                     output::warn(format_args!("--remote-write: {text}"));
                     self.trouble = Some((text, Instant::now()));
@@ -188,9 +188,10 @@ fn serve(address: &str, last: &LastTick) -> Result<MetricsServer, Failure> {
         if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
     };
     let server = MetricsServer::start(address, last.clone(), ServerLimits::default()).map_err(failed)?;
-    let at = server.address();
-    let whom = if at.ip().is_loopback() { "" } else { ", without a password, to everyone who can reach this machine" };
-    output::warn(format_args!("serving http://{at}/metrics{whom}"));
+    let address = server.address();
+    let whom =
+        if address.ip().is_loopback() { "" } else { ", without a password, to everyone who can reach this machine" };
+    output::warn(format_args!("serving http://{address}/metrics{whom}"));
     Ok(server)
 }
 

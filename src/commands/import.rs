@@ -51,7 +51,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut summaries = Vec::new();
+    let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
     if arguments.asking.is_asked()? {
         let window = LogWindow::between(arguments.from.clone(), arguments.until.clone());
@@ -77,44 +77,33 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             summaries.push((name, summary));
         }
         // it must be known of which time they are before they are written
-        several => import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?,
+        several => joined = Some(import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?),
     }
     diskwright_datastore::sync(&arguments.to)?;
     if !arguments.json {
         return Ok(());
     }
-    output::json(&document(&summaries))
+    output::json(&document(&summaries, joined))
 }
 
 /// Logs of one machine, those that overlap in time joined: each is read by itself first. `changed` is true where
-/// less is kept than there is, or something is said of the machine.
+/// less is kept than there is, or something is said of the machine. How many ticks were written.
 fn import_several(
     arguments: &Arguments,
     logs: &[GivenLog],
     stop: &AtomicBool,
     (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
-) -> Result<(), Failure> {
-    let mut read = Vec::new();
-    for log in logs {
-        // what the log has already ends the import, also for a file of a bundle
-        known(arguments, log)?;
-        match read_apart(arguments, log, stop, &arguments.reading) {
-            Err(Failure::Failed(because)) if log.bundled && !stop.load(Ordering::Relaxed) => {
-                bundle::tell_left_out(&because);
-            }
-            summary => read.push((log, summary?)),
-        }
-    }
-    let offset_s = merge::common_offset(read.iter().map(|(_, (summary, _))| summary));
-    if let Some(reading) = offset_s.map(|offset_s| arguments.reading.with_offset(offset_s)) {
-        for (log, known) in read.iter_mut().filter(|(_, (summary, _))| summary.times == TimeBasis::NoZone) {
-            *known = read_apart(arguments, log, stop, &reading)?;
-        }
-    }
+) -> Result<u64, Failure> {
+    // what the log has already ends the import, also for a file of a bundle
+    logs.iter().try_for_each(|log| known(arguments, log).map(drop))?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let read = merge::read_each(logs, &arguments.reading, is_stopped, |log, options| {
+        read_apart(arguments, log, stop, options)
+    })?;
     let (mut members, mut folders) = (Vec::new(), Vec::new());
     let mut skips = BundleSkips::default();
-    for (log, (summary, made)) in read {
+    for (log, made, summary) in read {
         let name = PathBuf::from(&log.name);
         if !arguments.json {
             skips.add(log, &summary);
@@ -141,10 +130,13 @@ fn import_several(
         return keep_window(arguments, &members);
     }
     let mut writer = foreign::writer(&arguments.to)?;
+    let before = writer.ticks();
     for group in merge::groups(members) {
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
-    Ok(writer.close()?)
+    let ticks = writer.ticks() - before;
+    writer.close()?;
+    Ok(ticks)
 }
 
 /// One log of another tool in a folder that goes away.
@@ -153,25 +145,28 @@ fn read_apart(
     log: &GivenLog,
     stop: &AtomicBool,
     reading: &ForeignOptions,
-) -> Result<(ReadSummary, temporary::Folder), Failure> {
+) -> Result<(temporary::Folder, ReadSummary), Failure> {
     let known = known(arguments, log)?;
     let made = temporary::Folder::new()?;
     let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
-    Ok((summary, made))
+    Ok((made, summary))
 }
 
 /// Writes what lies in the window, with what is said of the machine.
-fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<(), Failure> {
+fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
     let logs = Logs::open(&paths, &LogWindow::of_machine(from, until, arguments.arrays.clone()))?;
     let mut writer = foreign::writer(&arguments.to)?;
+    let before = writer.ticks();
     logs.read(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
         LogPiece::Note(note) => Ok(writer.note(&note).map(drop)?),
     })?;
-    Ok(writer.close()?)
+    let ticks = writer.ticks() - before;
+    writer.close()?;
+    Ok(ticks)
 }
 
 /// First and last tick of the log that is appended to.
@@ -245,8 +240,8 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
     format!("{file}: {format}, {ticks} ticks, {series} series{known}, {values} values, {gaps} gaps, {span}\n")
 }
 
-/// The answer for all files together; `files` has each.
-fn document(summaries: &[(PathBuf, ReadSummary)]) -> Value {
+/// The answer for all files together; `files` has each. `joined`: ticks that were written where logs were joined.
+fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
     let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
@@ -262,7 +257,7 @@ fn document(summaries: &[(PathBuf, ReadSummary)]) -> Value {
         "format": formats.join(", "),
         "series": summaries.iter().map(|(_, s)| s.series).max(),
         "foreign_series": summaries.iter().map(|(_, s)| s.foreign).max(),
-        "ticks": sum(|s| s.ticks),
+        "ticks": joined.unwrap_or_else(|| sum(|s| s.ticks)),
         "values": sum(|s| s.values),
         "gaps": sum(|s| s.gaps),
         "skipped": skipped,

@@ -56,8 +56,8 @@ impl LatencyWindow {
         let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
         for group in LatencyColumns::find(frame.schema()).groups.into_iter().filter(|group| wanted(&group.device)) {
             let key = (group.device.clone(), group.operation);
-            for (at, tick) in frame.ticks().iter().enumerate() {
-                let steps = group.steps(frame, at..at + 1);
+            for (index, tick) in frame.ticks().iter().enumerate() {
+                let steps = group.steps(frame, index..index + 1);
                 if steps.is_empty() {
                     continue;
                 }

@@ -131,30 +131,15 @@ impl Logs {
         let described = window.arrays.described()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
-        let (mut read, mut summaries) = (Vec::new(), Vec::new());
-        for log in logs {
-            let opened = match log.is_ours() {
-                true => open_ours(&log).map(|source| (source, ReadSummary::default())),
-                false => open_foreign(&log, &window.reading),
-            };
-            match opened {
-                Err(Failure::Failed(because)) if log.bundled => bundle::tell_left_out(&because),
-                opened => {
-                    let (source, summary) = opened?;
-                    skips.add(&log, &summary);
-                    sources.push(source);
-                    read.push(log);
-                    summaries.push(summary);
-                }
-            }
+        let open = |log: &GivenLog, options: &ForeignOptions| match log.is_ours() {
+            true => open_ours(log).map(|source| (source, ReadSummary::default())),
+            false => open_foreign(log, options),
+        };
+        for (log, source, summary) in merge::read_each(&logs, &window.reading, || false, open)? {
+            skips.add(log, &summary);
+            sources.push(source);
         }
         skips.tell();
-        let offset_s = if read.len() > 1 { merge::common_offset(summaries.iter()) } else { None };
-        if let Some(reading) = offset_s.map(|offset_s| window.reading.with_offset(offset_s)) {
-            for (source, log) in sources.iter_mut().zip(&read).filter(|(source, _)| source.times == TimeBasis::NoZone) {
-                *source = open_foreign(log, &reading)?.0;
-            }
-        }
         let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
         let mut left = merge::left_out(&members)?.into_iter();
         sources.retain(|_| !left.next().unwrap_or(false));

@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let note = Note::new(SystemClock.read().wall_ns, Note::BOOKMARK, text);
     write(&arguments.dir, &note)?;
     if arguments.json {
-        let at = super::when::rfc3339(note.time_ns);
-        let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": at, "text": note.text });
+        let time = super::when::rfc3339(note.time_ns);
+        let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": time, "text": note.text });
         return output::json(&answer);
     }
     Ok(())

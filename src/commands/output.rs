@@ -155,10 +155,10 @@ impl<W: Write> Write for ForTerminal<W> {
 
 /// Bytes at the end that may be the beginning of a character.
 fn unfinished(bytes: &[u8]) -> usize {
-    let begins = |at: &usize| bytes[bytes.len() - at] >= 0xc0;
+    let begins = |length: &usize| bytes[bytes.len() - length] >= 0xc0;
     (1..=bytes.len().min(3))
         .find(begins)
-        .filter(|&at| std::str::from_utf8(&bytes[bytes.len() - at..]).is_err())
+        .filter(|&length| std::str::from_utf8(&bytes[bytes.len() - length..]).is_err())
         .unwrap_or(0)
 }
 

@@ -144,7 +144,9 @@ pub fn names(pattern: &str, id: &str) -> bool {
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(tail) = name.strip_prefix(head) else { return false };
-    (0..=tail.len()).filter(|&at| tail.is_char_boundary(at)).any(|at| matches(rest, &tail[at..]))
+    (0..=tail.len())
+        .filter(|&position| tail.is_char_boundary(position))
+        .any(|position| matches(rest, &tail[position..]))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //! its statistics.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
+use diskwright_export::csv_number;
 use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
@@ -300,13 +300,13 @@ fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> V
 
 /// Second pass for CSV: a line a tick, an empty cell for a gap.
 fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Failure> {
-    let mut out = "time,elapsed_s".to_owned();
+    let mut out = b"time,elapsed_s".to_vec();
     for (counter, instance) in wanted {
         let name = if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") };
-        out += ",";
-        out += &text::csv_cell(&cells.shown(&name));
+        out.push(b',');
+        out.extend_from_slice(text::csv_cell(&cells.shown(&name)).as_bytes());
     }
-    out += "\n";
+    out.push(b'\n');
     let only_processes = wanted.iter().all(|(counter, _)| processes::is_counter(counter));
     let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
@@ -323,13 +323,13 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
             return Ok(());
         }
         rows(&mut out, frame, plans);
-        output::data(out.as_bytes())?;
+        output::data(&out)?;
         out.clear();
         Ok(())
     })
 }
 
-fn rows(out: &mut String, frame: &Frame, plans: &[Option<CounterPlan>]) {
+fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); plans.len()];
     for (column, plan) in columns.iter_mut().zip(plans) {
         match plan {
@@ -337,17 +337,14 @@ fn rows(out: &mut String, frame: &Frame, plans: &[Option<CounterPlan>]) {
             None => column.resize(frame.ticks().len(), f64::NAN),
         }
     }
-    let number = |out: &mut String, value: f64| {
-        out.push(',');
-        if !value.is_nan() {
-            // writing to a string cannot fail
-            let _ = write!(out, "{value}");
-        }
+    let number = |out: &mut Vec<u8>, value: f64| {
+        out.push(b',');
+        csv_number(out, value);
     };
     for (index, tick) in frame.ticks().iter().enumerate() {
-        out.push_str(&when::rfc3339(tick.time_ns));
+        out.extend_from_slice(when::rfc3339(tick.time_ns).as_bytes());
         number(out, if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 });
         columns.iter().for_each(|column| number(out, column[index]));
-        out.push('\n');
+        out.push(b'\n');
     }
 }

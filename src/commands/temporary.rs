@@ -163,20 +163,24 @@ mod tests {
     #[test]
     fn leftovers_are_swept_and_what_is_in_use_is_not() {
         let parent = tempfile::tempdir().unwrap();
-        let at = |name: &str| parent.path().join(name);
+        let below = |name: &str| parent.path().join(name);
         let used = Folder::in_folder(parent.path()).unwrap();
         assert_eq!(fs::metadata(&used.path).unwrap().mode() & 0o777, 0o700);
         for name in ["diskwright-import-left", "diskwright-import-new", "somebody-elses"] {
-            fs::create_dir(at(name)).unwrap();
-            fs::write(at(name).join("data"), "").unwrap();
+            fs::create_dir(below(name)).unwrap();
+            fs::write(below(name).join("data"), "").unwrap();
         }
-        fs::write(at("diskwright-import-left/lock"), "").unwrap();
-        fs::write(at("somebody-elses/lock"), "").unwrap();
-        std::os::unix::fs::symlink(at("somebody-elses"), at("diskwright-import-link")).unwrap();
+        fs::write(below("diskwright-import-left/lock"), "").unwrap();
+        fs::write(below("somebody-elses/lock"), "").unwrap();
+        std::os::unix::fs::symlink(below("somebody-elses"), below("diskwright-import-link")).unwrap();
         sweep(parent.path());
-        assert!(!at("diskwright-import-left").exists());
-        assert!(used.log().exists() && at("somebody-elses/data").exists() && at("diskwright-import-new/data").exists());
-        assert!(fs::symlink_metadata(at("diskwright-import-link")).is_ok());
+        assert!(!below("diskwright-import-left").exists());
+        assert!(
+            used.log().exists()
+                && below("somebody-elses/data").exists()
+                && below("diskwright-import-new/data").exists()
+        );
+        assert!(fs::symlink_metadata(below("diskwright-import-link")).is_ok());
         let path = used.path.clone();
         drop(used);
         assert!(!path.exists());

@@ -75,7 +75,7 @@ impl JudgingArguments {
         }
         let mut known = packs::all()?;
         let asked = match known.iter().position(|p| p.id == self.pack) {
-            Some(at) => known.remove(at),
+            Some(index) => known.remove(index),
             None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
             None => {
                 let ids: Vec<&str> = known.iter().map(|p| p.id.as_str()).collect();

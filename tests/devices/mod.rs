@@ -92,9 +92,9 @@ impl Bench {
     pub fn mount(&mut self, device: &str, name: &str, options: &str) -> Option<PathBuf> {
         let point = self.path(name);
         fs::create_dir_all(&point).expect("a mount point");
-        let at = point.display().to_string();
-        tool("mount", &["-o", options, device, &at])?;
-        self.later("umount", &[&at]);
+        let path = point.display().to_string();
+        tool("mount", &["-o", options, device, &path])?;
+        self.later("umount", &[&path]);
         Some(point)
     }
 
@@ -138,14 +138,14 @@ impl Bench {
     /// the number of the server's process.
     pub fn served(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
         let (socket, mount) = (self.path("server.socket"), self.path("server.nbd"));
-        let (at, size) = (socket.display().to_string(), format!("{mib}M"));
+        let (path, size) = (socket.display().to_string(), format!("{mib}M"));
         let filters: Vec<&str> = arguments.iter().copied().filter(|a| a.starts_with("--")).collect();
         let options: Vec<&str> = arguments.iter().copied().filter(|a| !a.starts_with("--")).collect();
-        let server = [&["-f", "-U", &at], &filters[..], &["memory", &size], &options[..]].concat();
+        let server = [&["-f", "-U", &path], &filters[..], &["memory", &size], &options[..]].concat();
         let server = self.start("nbdkit", &server)?;
         within(|| socket.exists())?;
         File::create(&mount).expect("a mount point");
-        let (uri, point) = (format!("nbd+unix:///?socket={at}"), mount.display().to_string());
+        let (uri, point) = (format!("nbd+unix:///?socket={path}"), mount.display().to_string());
         self.start("nbdfuse", &["-C", "8", &point, &uri])?;
         self.later("fusermount3", &["-u", &point]);
         let served = within(|| fs::metadata(&mount).is_ok_and(|m| m.len() > 0));
@@ -258,10 +258,10 @@ pub fn sum(path: &str) -> String {
 }
 
 /// Writes bytes at a place, counted from the end where negative.
-pub fn put(path: &str, at: i64, bytes: &[u8]) {
+pub fn put(path: &str, offset: i64, bytes: &[u8]) {
     let file = File::options().write(true).open(path).expect("opens");
     let end = || std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).expect("a size");
-    let at = if at < 0 { end() - at.unsigned_abs() } else { at as u64 };
-    file.write_all_at(bytes, at).expect("writes");
+    let offset = if offset < 0 { end() - offset.unsigned_abs() } else { offset as u64 };
+    file.write_all_at(bytes, offset).expect("writes");
     file.sync_all().expect("syncs");
 }

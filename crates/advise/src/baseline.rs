@@ -92,7 +92,7 @@ pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<S
     }
     ids.extend(add.iter().cloned());
     ids.retain(|id| !remove.contains(id));
-    ids.sort();
+    ids.sort_unstable();
     ids.dedup();
     private::folder(folder)?;
     store(&path, &ids)?;

@@ -99,7 +99,7 @@ impl HostScene {
                 found.push(format!("/{name}"));
             }
         }
-        found.sort();
+        found.sort_unstable();
         found
     }
 

@@ -242,7 +242,7 @@ impl TreeReader<'_> {
                 folder = above;
             }
         }
-        folders.sort();
+        folders.sort_unstable();
         folders.dedup();
         for folder in folders {
             for pattern in patterns {

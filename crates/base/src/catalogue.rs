@@ -388,7 +388,7 @@ mod tests {
             .unwrap()
             .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        on_disk.sort();
+        on_disk.sort_unstable();
         let registered: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         assert_eq!(on_disk, registered);
     }

@@ -59,6 +59,7 @@ impl Histogram {
 
     /// Adds what another one counted.
     pub fn merge(&mut self, other: &Histogram) {
+        assert_eq!(self.buckets.len(), other.buckets.len(), "every histogram has the same buckets");
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
         }
@@ -126,6 +127,7 @@ impl Histogram {
                 return Some(middle.clamp(self.least as f64, self.most as f64));
             }
         }
+        debug_assert!(below >= rank, "the buckets hold {below} of {} values", self.count);
         Some(self.most as f64)
     }
 
@@ -154,6 +156,7 @@ fn bucket_of(value: u64) -> usize {
 
 /// Least and greatest value of a bucket.
 fn bounds(bucket: usize) -> (u64, u64) {
+    debug_assert!(bucket < BUCKETS, "bucket {bucket} of {BUCKETS}");
     let bucket = bucket as u64;
     if bucket < EXACT {
         return (bucket, bucket);

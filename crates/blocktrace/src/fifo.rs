@@ -115,6 +115,7 @@ impl<V> FifoMap<V> {
         let link = std::mem::replace(&mut self.links[first as usize], FifoLink { value: None, next: self.free });
         self.free = first;
         self.count -= 1;
+        debug_assert!(link.value.is_some(), "the first at a place is a value");
         link.value
     }
 
@@ -131,6 +132,7 @@ impl<V> FifoMap<V> {
             }
             kept.into_iter().for_each(|value| self.push(key, value));
         }
+        debug_assert_eq!(self.values().count(), self.count, "each value is reached");
         before - self.count
     }
 }

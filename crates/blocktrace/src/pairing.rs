@@ -213,6 +213,8 @@ impl RequestPairing {
             BlockEventKind::Remap => self.remap(event),
             BlockEventKind::Split => self.split(key, event),
         }
+        assert!(self.early.len() <= MOST_EARLY, "{} early completions", self.early.len());
+        assert!(self.origins.len() <= MOST_OPEN, "{} origins", self.origins.len());
     }
 
     fn queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {

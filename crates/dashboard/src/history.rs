@@ -94,6 +94,7 @@ impl RecentHistory {
             let from = self.blocks.front().and_then(|block| block.ticks().first()).map_or(i64::MIN, |t| t.time_ns);
             self.forget_notes(from);
         }
+        debug_assert!(self.blocks.len() <= 1 || self.bytes() <= self.most_bytes, "memory is limited");
     }
 
     /// Notes go with their ticks; what describes the machine stays.

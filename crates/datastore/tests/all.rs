@@ -11,3 +11,5 @@ mod killed;
 mod latency_size;
 mod log;
 mod oracle;
+#[path = "../../../tests/sweep.rs"]
+mod sweep;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Dir, Seen, bits, fill, options, schema};
+use crate::sweep::sweep;
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use proptest::prelude::*;
@@ -129,7 +130,7 @@ fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) as usize % below
     };
-    for _ in 0..20_000 {
+    for _ in sweep(20_000, 4000) {
         let mut bytes = if next(4) == 0 { tail.clone() } else { segment.clone() };
         for _ in 0..1 + next(3) {
             let index = next(bytes.len());

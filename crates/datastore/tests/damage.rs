@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{Dir, SECOND, Seen, fill, numbers, options, schema, tick};
+use crate::sweep::sweep;
 use diskwright_base::Note;
 use diskwright_datastore::{Damage, LogReader, LogWriter, Loss, mark};
 
@@ -103,8 +104,8 @@ fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
         let case = Case::new(closed, "00000001.dwlog");
         let head = records(&case.sound)[0].2;
         let end = records(&case.sound).last().expect("records").1;
-        // Every bit of a closed log; of a killed one some in every byte, for speed.
-        for bit in (0..case.sound.len() * 8).step_by(if closed { 1 } else { 3 }) {
+        // one bit of each byte, all of them in a whole sweep
+        for bit in sweep(case.sound.len() * 8, case.sound.len()) {
             let index = bit / 8;
             let mut bytes = case.sound.clone();
             bytes[index] ^= 1 << (bit % 8);
@@ -128,7 +129,7 @@ fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
     let case = Case::new(false, "tail");
     let ticks: Vec<_> = records(&case.sound).into_iter().filter(|r| r.0 == 5).collect();
     assert_eq!(ticks.len(), 2);
-    for bit in 0..case.sound.len() * 8 {
+    for bit in sweep(case.sound.len() * 8, case.sound.len()) {
         let index = bit / 8;
         let mut bytes = case.sound.clone();
         bytes[index] ^= 1 << (bit % 8);
@@ -184,7 +185,7 @@ fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
     let sound = std::fs::read(&file).expect("written");
     let blocks: Vec<_> = records(&sound).into_iter().filter(|r| r.0 == 3).collect();
     assert_eq!(blocks.len(), 4);
-    for bit in (0..sound.len() * 8).step_by(3) {
+    for bit in sweep(sound.len() * 8, sound.len()) {
         let mut bytes = sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&file, bytes).expect("writable");
@@ -199,7 +200,7 @@ fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
 #[test]
 fn a_window_does_not_believe_a_damaged_block() {
     let case = Case::new(true, "00000001.dwlog");
-    for bit in 0..case.sound.len() * 8 {
+    for bit in sweep(case.sound.len() * 8, case.sound.len()) {
         let mut bytes = case.sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&case.file, bytes).expect("writable");

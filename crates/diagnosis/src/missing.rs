@@ -57,7 +57,7 @@ impl MissingCounters {
         let names = unjudged.iter().flat_map(|u| &u.missing);
         // a counter of nothing but gaps was recorded
         let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
-        counters.sort();
+        counters.sort_unstable();
         counters.dedup();
         // no counter brings this one: it has to be said
         let plan = RecordingPlan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
@@ -233,7 +233,7 @@ impl RecordingPlan {
                 plan.never.push(counter.to_owned());
             }
         }
-        plan.found.sort();
+        plan.found.sort_unstable();
         plan.found.dedup();
         plan
     }

@@ -49,7 +49,7 @@ mod tests {
             .map(|p| p.file_stem().unwrap().to_string_lossy().into_owned())
             .filter(|name| !matches!(name.as_str(), "advice" | "alerts" | "record"))
             .collect();
-        files.sort();
+        files.sort_unstable();
         let mut registered: Vec<&str> = PACKS.iter().map(|(id, ..)| *id).collect();
         registered.sort_unstable();
         assert_eq!(files, registered);

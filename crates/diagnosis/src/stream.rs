@@ -549,6 +549,7 @@ fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, s
         held[tick] &= timed;
         judged[tick] = (held[tick] | fails[tick] | none) & timed;
         judged_ns += times.ns[tick] * u64::from(judged[tick]);
+        debug_assert!(held[tick] <= judged[tick] && judged[tick] <= 1, "what holds is judged");
     }
     judged_ns
 }

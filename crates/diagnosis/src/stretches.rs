@@ -23,6 +23,7 @@ impl Stretches {
             self.list[index - 1].1 = self.list[index].1;
             self.list.remove(index);
         }
+        assert!(self.list.len() <= MOST, "{} stretches are kept", self.list.len());
     }
 
     /// The stretches so far.

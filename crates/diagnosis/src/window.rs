@@ -57,6 +57,8 @@ impl WindowState {
             }
             self.timed += u64::from(tick.elapsed_ns > 0);
         }
+        debug_assert!(segments.is_sorted_by(|one, next| one.end == next.start), "each tick falls into one bucket");
+        debug_assert!(segments.iter().all(|segment| segment.bucket < 2 * POINTS), "doublings keep the buckets few");
     }
 
     fn bucket(&self) -> usize {
@@ -100,6 +102,7 @@ impl BucketTrack {
     }
 
     fn advance(&mut self, segment: &WindowBucketTicks) {
+        debug_assert!(segment.doublings >= self.doublings, "buckets only grow");
         self.close();
         while self.doublings < segment.doublings {
             let pair = |pair: &[(f64, f64)]| pair.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));

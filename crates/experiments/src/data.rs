@@ -61,7 +61,7 @@ mod tests {
             .filter(|p| p.extension().is_some_and(|e| e == "toml"))
             .map(|p| p.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        files.sort();
+        files.sort_unstable();
         files
     }
 

@@ -8,9 +8,9 @@ use crate::output::CountingWriter;
 use crate::time::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
-/// Appends a number as a cell.
+/// Appends a number as a cell: the shortest text that reads back to the same bits, nothing for a gap.
 #[inline]
-fn put_number(out: &mut Vec<u8>, value: f64) {
+pub fn csv_number(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         return;
     }
@@ -46,13 +46,15 @@ impl ExportSink for CsvWideSink {
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
+        let mut columns = batch.values.iter().flatten();
+        debug_assert!(columns.all(|column| column.len() == batch.ticks.len()), "a value for each tick");
         for (index, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             self.clock.put(text, tick.time_ns);
             for values in batch.values {
                 text.push(b',');
                 if let Some(values) = values {
-                    put_number(text, values[index]);
+                    csv_number(text, values[index]);
                 }
             }
             text.extend_from_slice(b"\r\n");
@@ -109,7 +111,7 @@ impl ExportSink for CsvLongSink {
                 let text = &mut self.out.text;
                 text.extend_from_slice(&time);
                 text.extend_from_slice(middle);
-                put_number(text, values[index]);
+                csv_number(text, values[index]);
                 text.extend_from_slice(b"\r\n");
                 self.out.pass_on()?;
             }

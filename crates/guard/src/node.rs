@@ -89,7 +89,7 @@ fn with_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Opti
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 

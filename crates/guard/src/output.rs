@@ -87,7 +87,7 @@ fn near(path: &Path) -> String {
     let devices = fs::read_dir(folder).into_iter().flatten().flatten();
     let devices = devices.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()));
     let mut names: Vec<String> = devices.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
+    names.sort_unstable();
     match nearest(typed, names.iter().map(String::as_str)) {
         Some(name) => format!(" (did you mean {}?)", folder.join(name).display()),
         None => " (lsblk lists them)".into(),

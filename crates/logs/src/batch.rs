@@ -192,6 +192,7 @@ impl<'a> FrameBatch<'a> {
     /// ticks must be in order and come after all before.
     pub fn frame(&mut self, frame: &Frame) {
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
+        debug_assert!(frame.ticks().is_sorted_by(|one, next| one.time_ns < next.time_ns), "ticks are in order");
         self.begin(first.time_ns);
         self.hand_over();
         self.name_series(frame.schema());

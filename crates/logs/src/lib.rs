@@ -27,6 +27,9 @@ mod procfs;
 pub mod prometheus;
 mod skips;
 mod stamp;
+#[cfg(test)]
+#[path = "../../../tests/sweep.rs"]
+mod sweep;
 mod sysstat;
 mod table_csv;
 mod time_basis;

@@ -14,6 +14,8 @@ mod procfs;
 mod prometheus;
 mod prometheus_samples;
 mod recognise;
+#[path = "../../../tests/sweep.rs"]
+mod sweep;
 mod sysstat;
 mod sysstat_live;
 mod sysstat_samples;

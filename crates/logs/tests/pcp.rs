@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::pcp_encoder::{Archive, START, example};
+use crate::sweep::sweep;
 use diskwright_base::{Note, Topology};
 use diskwright_logs::{FrameBatch, LogError, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
@@ -372,7 +373,7 @@ fn an_archive_can_be_cut_anywhere() {
         let example = example(version);
         let whole = bytes(&example.meta, &[&example.volume]).0.times_ns.len();
         let mut most = 0;
-        for length in 0..example.volume.len() {
+        for length in sweep(example.volume.len(), 200) {
             let (got, read) = bytes(&example.meta, &[&example.volume[..length]]);
             assert!(got.times_ns.len() >= most, "a longer beginning holds no less");
             most = got.times_ns.len();
@@ -382,23 +383,23 @@ fn an_archive_can_be_cut_anywhere() {
             assert!(got.times_ns.is_empty(), "what came before is kept");
         }
         assert_eq!(most, whole, "the last record adds to a tick that was there");
-        for length in 0..example.meta.len() {
+        for length in sweep(example.meta.len(), 200) {
             let _ = bytes(&example.meta[..length], &[&example.volume]);
         }
     }
 }
 
-/// Every other byte of each version's files.
+/// Bytes of each version's files.
 #[test]
 fn no_byte_is_believed() {
     for version in [2, 3] {
         let example = example(version);
-        for index in (usize::from(version)..example.volume.len()).step_by(2) {
+        for index in sweep(example.volume.len(), 200) {
             let mut volume = example.volume.clone();
             volume[index] = [0x00, 0x7f, 0xff, 0x04][index % 4] ^ u8::from(index % 8 == 3);
             let _ = bytes(&example.meta, &[&volume]);
         }
-        for index in (usize::from(version)..example.meta.len()).step_by(2) {
+        for index in sweep(example.meta.len(), 200) {
             let mut meta = example.meta.clone();
             meta[index] = [0x00, 0x7f, 0xff, 0x04][index % 4] ^ u8::from(index % 8 == 3);
             let _ = bytes(&meta, &[&example.volume]);

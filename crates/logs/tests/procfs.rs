@@ -243,7 +243,7 @@ fn broken_lines_are_counted() {
 fn a_loop_cut_anywhere_keeps_what_was_whole() {
     let whole: String = (1..4).map(|n| date(n) + &diskstats(14, n)).collect();
     let second = whole.match_indices("Mon").nth(2).expect("three dumps").0;
-    for cut in 0..whole.len() {
+    for cut in crate::sweep::sweep(whole.len(), 120) {
         let read = of(&whole[..cut]);
         assert!(read.ticks.len() <= 3, "cut at {cut}");
         if cut >= second {

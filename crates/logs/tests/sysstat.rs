@@ -70,7 +70,7 @@ fn memory_and_processors_of_the_others() {
 }
 
 /// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
-const ROUNDS: u64 = 150;
+const ROUNDS: usize = 150;
 
 fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
     let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -105,7 +105,7 @@ fn nothing_is_too_broken_to_survive() {
         let fixtures = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path());
         for path in fixtures.filter(|p| p.file_name().unwrap().to_string_lossy().starts_with(id)) {
             let seed = std::fs::read(&path).unwrap();
-            for round in 0..ROUNDS {
+            for round in crate::sweep::sweep(ROUNDS, 30) {
                 let mut last = i64::MIN;
                 let mut sink = |piece: LogPiece<'_>| {
                     if let LogPiece::Frame(frame) = piece {
@@ -116,7 +116,7 @@ fn nothing_is_too_broken_to_survive() {
                     }
                     ControlFlow::Continue(())
                 };
-                let mut input = LogInput::from_bytes("x", mutated(&seed, round)).unwrap();
+                let mut input = LogInput::from_bytes("x", mutated(&seed, round as u64)).unwrap();
                 let mut batch = diskwright_logs::FrameBatch::new(format.id, &mut sink);
                 // an error is an answer, too
                 let _ = (format.read)(&mut input, &options, &mut batch);

@@ -87,7 +87,7 @@ fn tools_that_see_processes_name_them() {
 }
 
 /// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
-const ROUNDS: u64 = 150;
+const ROUNDS: usize = 150;
 
 fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
     let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -124,7 +124,7 @@ fn nothing_is_too_broken_to_survive() {
         let id = fixture.split(['.', '_']).next().unwrap();
         let format = FORMATS.iter().find(|f| f.id == id).unwrap();
         let seed = std::fs::read(path(fixture)).unwrap();
-        for round in 0..ROUNDS {
+        for round in crate::sweep::sweep(ROUNDS, 30) {
             let mut last = i64::MIN;
             let mut sink = |piece: LogPiece<'_>| {
                 if let LogPiece::Frame(frame) = piece {
@@ -141,7 +141,7 @@ fn nothing_is_too_broken_to_survive() {
                 }
                 ControlFlow::Continue(())
             };
-            let mut input = LogInput::from_bytes("x", mutated(&seed, round)).unwrap();
+            let mut input = LogInput::from_bytes("x", mutated(&seed, round as u64)).unwrap();
             let mut batch = FrameBatch::new(format.id, &mut sink);
             // an error is an answer, too
             let _ = (format.read)(&mut input, &options, &mut batch);

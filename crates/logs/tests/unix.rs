@@ -265,3 +265,18 @@ fn rows_of_sar_that_cannot_be() {
     let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n\n10:07:00    unix restarts\n\n{good}"));
     assert_eq!(read.ticks.len(), 2);
 }
+
+/// "A blank value in any column indicates that the associated queue is empty" (AIX, sar command): such rows belong to
+/// the mean. What a cut leaves of the last line is no row.
+#[test]
+fn blank_queues_of_aix_are_empty() {
+    let text = "AIX db1 2 7 00F93CFF4C00    11/23/2026\n\n\
+                17:30:00 runq-sz %runocc swpq-sz %swpocc\n\
+                17:30:10     2.0      50     1.0       1\n\
+                17:30:20                     3.0      40\n\
+                17:30:30\n\
+                17:30:40     4.0     100\n\
+                17:30:50";
+    let read = read_as("unix-sar", text, &LogOptions::default());
+    assert_eq!(read.column("system.processor_queue_length", ""), [2.0, 0.0, 0.0, 4.0], "{:?}", read.summary);
+}

@@ -90,7 +90,7 @@ fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow>
 
 fn compare(design: &StorageDesign<'_>, demand: &Demand, load: f64, requests: u32) -> Option<DeviationRow> {
     let found = simulate(design, demand, ArrayCondition::Healthy, requests).ok()?.response_s?;
-    let apart = |of: Apart| -> Apart { std::array::from_fn(|at| of[at] / found[at] - 1.0) };
+    let apart = |of: Apart| -> Apart { std::array::from_fn(|index| of[index] / found[index] - 1.0) };
     let analysis = design.respond(demand).ok()??;
     let [p95, p99] = design.percentiles(demand, &analysis)?;
     let solved = analytic::solve(&design.system(demand, 0)).ok();
@@ -122,8 +122,8 @@ fn table(title: &str, rows: impl Iterator<Item = Apart>) {
         return;
     }
     let n = rows.len() as f64;
-    let mean = |at: usize| rows.iter().map(|row| row[at].abs()).sum::<f64>() / n * 100.0;
-    let within = |at: usize| rows.iter().filter(|row| row[at].abs() <= 0.15).count() as f64 / n * 100.0;
+    let mean = |index: usize| rows.iter().map(|row| row[index].abs()).sum::<f64>() / n * 100.0;
+    let within = |index: usize| rows.iter().filter(|row| row[index].abs() <= 0.15).count() as f64 / n * 100.0;
     println!(
         "{title}: {} designs; mean {:.1} % apart, {:.1} % within 15 %; 95 %: {:.1} %, {:.1} %; 99 %: {:.1} %, {:.1} %",
         rows.len(),

@@ -103,8 +103,8 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
         searched: outcome.searched,
         notes: Vec::new(),
     };
-    for (at, design) in answer.designs.iter_mut().enumerate() {
-        design.rank = at as u32 + 1;
+    for (index, design) in answer.designs.iter_mut().enumerate() {
+        design.rank = index as u32 + 1;
     }
     for rejected in cheaper(&context, &outcome, best_cost) {
         if !answer.rejected.iter().any(|other| other.design == rejected.design) {

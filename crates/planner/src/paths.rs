@@ -204,11 +204,11 @@ impl DesignPath<'_> {
         if let Some(bus) = &self.offer.bus {
             system.buses = vec![Bus { name: bus.name.clone(), rate: rate(bus.mb_s), overhead: 0 }];
         }
-        let controller = |at: u16| Controller {
+        let controller = |number: u16| Controller {
             bus: self.offer.bus.is_some().then_some(0),
             rate: self.offer.link_mb_s.map(rate),
             cache: self.cache(),
-            ..Controller::new(&format!("controller{at}"))
+            ..Controller::new(&format!("controller{number}"))
         };
         system.controllers = (0..self.controllers).map(controller).collect();
         for channel in 0..self.channels() {

@@ -222,8 +222,8 @@ mod tests {
     use super::*;
 
     fn steady(iops: f32, bytes: f32, seconds: usize) -> Vec<LoadTick> {
-        let tick = |at: usize| LoadTick {
-            time_ns: (at as i64 + 1) * 1_000_000_000,
+        let tick = |index: usize| LoadTick {
+            time_ns: (index as i64 + 1) * 1_000_000_000,
             seconds: 1.0,
             reads: iops,
             writes: 0.0,

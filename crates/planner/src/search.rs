@@ -82,7 +82,7 @@ pub struct SearchOutcome {
 /// Judges all designs, on each way to their drives.
 pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
-    for (at, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         for (way, level) in ways(part.class, offers, limits)
             .into_iter()
             .flat_map(|way| levels(part, limits).into_iter().map(move |level| (way, level)))
@@ -93,7 +93,7 @@ pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers
                 write_back,
             });
             for unit in units(part, level, demand, limits) {
-                let family = DesignFamily { demand, limits, part, at, level, unit: unit.0, way, path };
+                let family = DesignFamily { demand, limits, part, index, level, unit: unit.0, way, path };
                 family.judge(unit.1, &mut outcome);
             }
         }
@@ -134,7 +134,7 @@ struct DesignFamily<'a> {
     demand: &'a Demand,
     limits: &'a PlanLimits,
     part: &'a DesignPart,
-    at: usize,
+    index: usize,
     level: ArrayLevel,
     unit: u64,
     way: Option<JudgedPath>,
@@ -379,7 +379,7 @@ impl DesignFamily<'_> {
             _ => 1.0,
         };
         JudgedDesign {
-            part: self.at,
+            part: self.index,
             level: self.level,
             count,
             spares,
@@ -494,13 +494,13 @@ pub fn worst_failure(
     parts: &[DesignPart],
     offers: &[ControllerOffer],
 ) -> Option<DesignFailure> {
-    let JudgedDesign { part: at, level, unit_bytes: unit, path: way, .. } = *judged;
+    let JudgedDesign { part: index, level, unit_bytes: unit, path: way, .. } = *judged;
     let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
         offer: &offers[offer],
         controllers,
         write_back,
     });
-    let family = DesignFamily { demand, limits, part: &parts[at], at, level, unit, way, path };
+    let family = DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path };
     let slow = || match &judged.response {
         Some(response) => family.too_slow(judged.count, Some(response)),
         None => family.too_slow(judged.count, family.design(judged.count).respond(demand).ok().flatten().as_ref()),
@@ -514,8 +514,8 @@ pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignR
     match of {
         ResponseStatistic::Mean => response.mean_s,
         of => {
-            let at = usize::from(of == ResponseStatistic::P99);
-            design.percentiles(demand, response).map_or(f64::INFINITY, |found| found[at])
+            let index = usize::from(of == ResponseStatistic::P99);
+            design.percentiles(demand, response).map_or(f64::INFINITY, |found| found[index])
         }
     }
 }

@@ -71,8 +71,8 @@ pub fn simulate(
     let workload = report.workloads.first().ok_or("no workload")?;
     let elapsed = report.elapsed_s();
     let answered = workload.counts.requests() as f64 / elapsed;
-    let at = |share| workload.responses.quantile(share).map(|ns| ns * 1e-9);
-    let figures = workload.responses.mean().zip(at(0.95)).zip(at(0.99));
+    let quantile = |share| workload.responses.quantile(share).map(|ns| ns * 1e-9);
+    let figures = workload.responses.mean().zip(quantile(0.95)).zip(quantile(0.99));
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
     // what waits longer and longer is answered in the end of no run

@@ -197,8 +197,8 @@ pub(crate) fn horizon(told: &PlannedDesign, demand: &Demand, limits: &PlanLimits
         return None;
     }
     let capacity_bytes = demand.capacity_after(days)?;
-    let at = |per_day: f64| used + per_day.max(0.0) * days;
-    let interval = growth.interval_bytes_per_day.map(|(low, high)| (at(low), at(high)));
+    let after_days = |per_day: f64| used + per_day.max(0.0) * days;
+    let interval = growth.interval_bytes_per_day.map(|(low, high)| (after_days(low), after_days(high)));
     Some(HorizonFigures {
         days,
         capacity_bytes,

@@ -71,9 +71,9 @@ fn channels_links_and_caches_as_simulated() {
         (0, &raid, 1, true, ArrayLevel::Raid10, 8),
         (0, &raid, 1, true, ArrayLevel::Raid5, 6),
     ];
-    for (at, offer, boards, write_back, level, count) in cases {
+    for (part, offer, boards, write_back, level, count) in cases {
         let path = Some(DesignPath { offer, controllers: boards, write_back });
-        let design = StorageDesign { part: &all[at], level, count, unit_bytes: 65_536, path };
+        let design = StorageDesign { part: &all[part], level, count, unit_bytes: 65_536, path };
         let demand = demand.scaled(0.5 * sustained(&design, &demand));
         let analysis = design.respond(&demand).expect("solved").expect("it keeps up");
         let found = simulate(&design, &demand, ArrayCondition::Healthy, 10_000).expect("simulated");

@@ -202,6 +202,7 @@ impl<E: IoEngine> Worker<'_, E> {
     /// Makes the next request from a slot; its latency begins at `start`.
     #[inline]
     fn make(&mut self, slot: u32, start: u64) {
+        debug_assert!(!self.slots[slot as usize].in_flight, "slot {slot} has one request at a time");
         let drawn = self.draw.request();
         let action = if drawn.write { Action::Write } else { Action::Read };
         self.slots[slot as usize] = RequestSlot {
@@ -304,6 +305,7 @@ impl<E: IoEngine> Worker<'_, E> {
         let mut seen = LiveTotals::default();
         for answer in done.drain(..) {
             let slot = self.slots[answer.slot as usize];
+            debug_assert!(slot.in_flight, "slot {} had no request", answer.slot);
             self.outstanding -= 1;
             if slot.fault(answer.result).is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
                 continue;

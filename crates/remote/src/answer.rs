@@ -83,7 +83,7 @@ pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<Sampl
     let (mut between, mut times) = (Vec::new(), VecDeque::new());
     let mut place = AnswerSink::Intervals { between: &mut between, times: &mut times };
     document(source, most_bytes, AnswerForm::Result, &mut place)?;
-    between.sort_by(f64::total_cmp);
+    between.sort_unstable_by(f64::total_cmp);
     let usual = between.get(between.len() / 2).copied();
     Ok(usual.map(|interval_s| SampleTimes { interval_s, last_s: times.into() }))
 }

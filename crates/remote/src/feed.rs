@@ -149,7 +149,7 @@ fn about(topology: &Topology) -> Vec<SeriesName> {
     let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
         let mut labels: Vec<(String, String)> =
             pairs.into_iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n.to_owned(), v)).collect();
-        labels.sort();
+        labels.sort_unstable();
         SeriesName { metric: metric.to_owned(), labels, help: help.to_owned(), is_total: false }
     };
     let host = vec![("host", topology.host.clone()), ("kernel", topology.kernel.clone())];

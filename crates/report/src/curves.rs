@@ -135,7 +135,7 @@ fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
 fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     let axis = &chart.x;
     let mut values: Vec<f64> = points.iter().map(|p| p.x).collect();
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     values.dedup();
     let (low, high) = (*values.first()?, *values.last()?);
     let marked = |values: Vec<f64>| values.into_iter().map(|v| (v, label(v, axis))).collect();

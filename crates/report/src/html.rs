@@ -388,7 +388,7 @@ pub(crate) mod tests {
         assert!(text.contains("more than two requests wait"));
         let mut ids: Vec<&String> = attributes.iter().filter(|(n, _)| n == "id").map(|(_, v)| v).collect();
         let all = ids.len();
-        ids.sort();
+        ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
         let named =

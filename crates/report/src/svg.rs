@@ -336,7 +336,7 @@ mod tests {
         let y = |t: &str| t.split(" y=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
         let mut heights: Vec<f64> = svg.split("<text").filter(|t| t.contains("class=\"name ")).filter_map(y).collect();
         assert_eq!(heights.len(), 6);
-        heights.sort_by(f64::total_cmp);
+        heights.sort_unstable_by(f64::total_cmp);
         assert!(heights.windows(2).all(|w| w[1] - w[0] >= 13.9), "{heights:?}");
     }
 

@@ -115,6 +115,7 @@ impl<T: Copy> Events<T> {
     /// Time goes on to a moment before the next event.
     pub fn wait(&mut self, until: Ns) {
         self.now = self.now.max(until.min(self.next_at().unwrap_or(until)));
+        debug_assert!(self.next_at().is_none_or(|next| self.now <= next), "no event is passed over");
     }
 
     /// Forgets all events and starts again at moment 0; keeps the memory.

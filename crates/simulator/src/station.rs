@@ -159,6 +159,7 @@ impl Meter {
             self.totals.busy_ns += if self.working > 0 { step } else { 0 };
             self.totals.queue_ns += u128::from(step) * u128::from(self.present);
         }
+        debug_assert!(self.totals.busy_ns <= self.totals.elapsed_ns, "no server works longer than time goes on");
     }
 }
 
@@ -201,6 +202,7 @@ impl Station {
             self.waiting.push_back(job);
             return None;
         }
+        debug_assert!(self.waiting.is_empty(), "no server is free while a job waits");
         self.meter.start(now);
         Some(now.saturating_add(job.service))
     }
@@ -213,6 +215,7 @@ impl Station {
         self.meter.complete(now, job.arrived);
         let next = self.waiting.pop_front()?;
         self.meter.start(now);
+        debug_assert_eq!(self.meter.working(), self.servers, "no server is free while a job waits");
         Some((now.saturating_add(next.service), next))
     }
 }

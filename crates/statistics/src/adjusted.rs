@@ -103,7 +103,7 @@ pub fn compare(
 
 fn quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
     let mut list: Vec<f64> = of.iter().map(|m| m.drivers[driver]).collect();
-    list.sort_by(f64::total_cmp);
+    list.sort_unstable_by(f64::total_cmp);
     list[((list.len() - 1) as f64 * share).round() as usize]
 }
 

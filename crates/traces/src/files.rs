@@ -35,7 +35,7 @@ fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
             found.push((number, folder.join(&file)));
         }
     }
-    found.sort();
+    found.sort_unstable();
     (!found.is_empty()).then(|| found.into_iter().map(|(_, path)| path).collect())
 }
 

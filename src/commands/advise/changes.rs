@@ -4,13 +4,14 @@ use std::path::Path;
 
 use diskwright_advise::baseline::HostBaseline;
 use diskwright_advise::{AdviceItem, ChangeBook, HostAdvice, HostTree};
+use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_report::TextTable;
 use serde_json::json;
 
 use crate::commands::{Failure, find, output, when};
 
 fn now() -> String {
-    when::rfc3339(i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX))
+    when::rfc3339(SystemClock.read().wall_ns)
 }
 
 /// Applies the item of this id, or of all instances of this check.

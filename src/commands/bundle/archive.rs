@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use diskwright_base::moment;
 use diskwright_base::units::display;
 use diskwright_datastore::is_log;
 use diskwright_hostfiles::private;
@@ -116,11 +117,11 @@ impl<'a> Unpacking<'a> {
         self.copy(&mut input, &mut file)?;
         let mut archive = zip::ZipArchive::new(File::open(&copy)?)?;
         let mut ours = BTreeSet::new();
-        for at in 0..archive.len() {
-            let mut entry = match archive.by_index(at) {
+        for index in 0..archive.len() {
+            let mut entry = match archive.by_index(index) {
                 Ok(entry) => entry,
                 Err(error) => {
-                    self.content.refused.push(format!("{}: file {}: {error}", self.name, at + 1));
+                    self.content.refused.push(format!("{}: file {}: {error}", self.name, index + 1));
                     continue;
                 }
             };
@@ -216,12 +217,11 @@ fn inside(name: &Path) -> PathBuf {
 
 /// A zip archive's time names no zone; it is taken as UTC.
 fn written(time: zip::DateTime) -> Option<SystemTime> {
-    let signed = |part: u8| i8::try_from(part).ok();
-    let date =
-        jiff::civil::Date::new(i16::try_from(time.year()).ok()?, signed(time.month())?, signed(time.day())?).ok()?;
-    let clock = jiff::civil::Time::new(signed(time.hour())?, signed(time.minute())?, signed(time.second())?, 0).ok()?;
-    let seconds = date.to_datetime(clock).to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second();
-    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
+    let day = moment::day_of(time.year().into(), time.month().into(), time.day().into())?;
+    let clock = [time.hour(), time.minute(), time.second()].map(u64::from);
+    let is_clock = clock[0] < 24 && clock[1] < 60 && clock[2] < 60;
+    let seconds = u64::try_from(day).ok()? * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2];
+    is_clock.then(|| UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

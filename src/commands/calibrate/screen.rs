@@ -103,10 +103,10 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
         text += &format!("\n{}{}", told(&line, 0, &style), table(cells).render(&style));
     }
     text += "\nCandidate models; the lowest criterion wins (error plus a penalty for each parameter, Schwarz 1978)\n";
-    for (at, tried) in found.tried.iter().enumerate() {
+    for (index, tried) in found.tried.iter().enumerate() {
         let line = format!(
             "{}: {} ({} parameters, error of the fit {:.1} %, criterion {:.0})",
-            ["not taken", "taken"][usize::from(at == 0)],
+            ["not taken", "taken"][usize::from(index == 0)],
             tried.form,
             tried.parameters,
             100.0 * tried.mean_error,

@@ -5,13 +5,45 @@ use std::collections::BTreeSet;
 use diskwright_logs::{ReadSummary, TimeBasis};
 
 use super::{MergeMember, outline};
+use crate::commands::bundle::{self, GivenLog};
+use crate::commands::foreign::ForeignOptions;
 use crate::commands::{Failure, output};
 
 /// The offset of local time, seconds, that logs without a zone take over from those of the same machine that
 /// name one; `None` where none does, or two differ.
-pub fn common_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Option<i32> {
+fn common_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Option<i32> {
     let named: BTreeSet<i32> = summaries.filter_map(|summary| summary.offset_s).collect();
     if named.len() == 1 { named.first().copied() } else { None }
+}
+
+/// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was
+/// stopped. Where the others name one offset of local time, logs without a zone are read once more with it.
+pub fn read_each<'l, T>(
+    logs: &'l [GivenLog],
+    options: &ForeignOptions,
+    is_stopped: impl Fn() -> bool,
+    mut read: impl FnMut(&GivenLog, &ForeignOptions) -> Result<(T, ReadSummary), Failure>,
+) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, Failure> {
+    let mut all = Vec::new();
+    for log in logs {
+        match read(log, options) {
+            Err(Failure::Failed(because)) if log.bundled && !is_stopped() => bundle::tell_left_out(&because),
+            done => {
+                let (content, summary) = done?;
+                all.push((log, content, summary));
+            }
+        }
+    }
+    if all.len() < 2 {
+        return Ok(all);
+    }
+    let offset_s = common_offset(all.iter().map(|(_, _, summary)| summary));
+    if let Some(options) = offset_s.map(|offset_s| options.with_offset(offset_s)) {
+        for (log, content, summary) in all.iter_mut().filter(|(_, _, summary)| summary.times == TimeBasis::NoZone) {
+            (*content, *summary) = read(log, &options)?;
+        }
+    }
+    Ok(all)
 }
 
 /// Local time differs from UTC by no more.

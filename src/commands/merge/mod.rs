@@ -20,7 +20,7 @@ use super::bundle;
 use super::damage::Losses;
 use super::temporary::Folder;
 use super::{Failure, output};
-pub use clocks::common_offset;
+pub use clocks::read_each;
 use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.
@@ -165,8 +165,8 @@ pub fn join(
     for (rank, member) in members.iter().enumerate() {
         cursors.push(MergeCursor::open(rank, &member.path, window)?);
     }
-    for (at, span) in line.into_iter().enumerate() {
-        if let Some(folder) = room.filter(|_| at % LOOK_EACH == 0) {
+    for (number, span) in line.into_iter().enumerate() {
+        if let Some(folder) = room.filter(|_| number % LOOK_EACH == 0) {
             folder.check_room().map_err(Failure::Failed)?;
         }
         topologies.write(span.1, writer)?;
@@ -419,7 +419,7 @@ struct MergeCursor {
     rank: usize,
     reader: LogReader,
     frame: Frame,
-    at: usize,
+    position: usize,
     /// Ticks of the frame, once the notes before it were given.
     ticks: usize,
     targets: Vec<Option<MergeTarget>>,
@@ -434,7 +434,17 @@ impl MergeCursor {
         let mut reader = LogReader::open(path)?;
         reader.window(window.0, window.1);
         let (frame, targets) = (Frame::default(), Vec::new());
-        Ok(MergeCursor { rank, reader, frame, at: 0, ticks: 0, targets, schema: None, sample: None, is_over: false })
+        Ok(MergeCursor {
+            rank,
+            reader,
+            frame,
+            position: 0,
+            ticks: 0,
+            targets,
+            schema: None,
+            sample: None,
+            is_over: false,
+        })
     }
 
     /// Adds all that lies in a span of the line.
@@ -477,8 +487,8 @@ impl MergeCursor {
         writer: &mut LogWriter,
         losses: &mut Losses,
     ) -> Result<Option<MergeSample>, Failure> {
-        while self.at == self.ticks {
-            (self.at, self.ticks) = (0, 0);
+        while self.position == self.ticks {
+            (self.position, self.ticks) = (0, 0);
             if self.is_over {
                 return Ok(None);
             }
@@ -502,8 +512,8 @@ impl MergeCursor {
                 }
             }
         }
-        let index = self.at;
-        self.at += 1;
+        let index = self.position;
+        self.position += 1;
         let span = span_of(&self.frame.ticks()[index]);
         let given = |target: &MergeTarget| columns.others[target.others].iter().any(|other| overlap(span, *other));
         let value = |(column, target): (usize, &Option<MergeTarget>)| {

@@ -46,12 +46,12 @@ pub fn usual(spans: &[TickSpan]) -> i64 {
 /// Adds what `line` does not cover of other ticks. Both are in order.
 pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
     let mut added = Vec::new();
-    let mut at = 0;
+    let mut position = 0;
     for &(from, to) in others {
-        while line.get(at).is_some_and(|(_, end)| *end < from) {
-            at += 1;
+        while line.get(position).is_some_and(|(_, end)| *end < from) {
+            position += 1;
         }
-        let (mut from, mut next) = (from, at);
+        let (mut from, mut next) = (from, position);
         let is_moment = from == to;
         while let Some(&(begin, end)) = line.get(next).filter(|(begin, _)| *begin < to || is_moment && *begin == to) {
             if from < begin {
@@ -60,7 +60,7 @@ pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
             from = from.max(end);
             next += 1;
         }
-        if from < to || is_moment && next == at {
+        if from < to || is_moment && next == position {
             added.push((from, to));
         }
     }

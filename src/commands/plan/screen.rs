@@ -14,8 +14,8 @@ const ROWS: usize = 12;
 /// A sentence within the terminal's width; its further lines stand in by two more.
 pub fn told(sentence: &str, stands_in: usize, style: &Style) -> String {
     let lines = text::wrap(&style.clean(sentence), style.width.saturating_sub(stands_in + 2), 0);
-    let at = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
-    lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", at(number))).collect()
+    let blanks = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
+    lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", blanks(number))).collect()
 }
 
 /// The same, painted.

@@ -144,9 +144,9 @@ fn round(
     let wishes = ScriptOptions { lasts: arguments.lasts, ramp: arguments.ramp, usual: USUAL.0, seed: arguments.seed };
     let of = |job: &ScriptJob| {
         let path = job.path(arguments.target.as_deref());
-        let at = targets.iter().position(|(wanted, _)| wanted.path == path);
+        let index = targets.iter().position(|(wanted, _)| wanted.path == path);
         // every path that a job has was wanted
-        &targets[at.unwrap_or_default()].1
+        &targets[index.unwrap_or_default()].1
     };
     let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();
     let make = |(job, pattern)| RunJob { pattern, target: of(job), after: job.after };

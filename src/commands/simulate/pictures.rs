@@ -23,17 +23,17 @@ fn parts(outcome: &SimulationOutcome) -> Vec<(String, Vec<usize>)> {
     let mut groups: BTreeMap<usize, (String, Vec<usize>)> = BTreeMap::new();
     let mut parts = Vec::new();
     let mut drive = 0;
-    for (at, component) in report.components.iter().enumerate() {
+    for (index, component) in report.components.iter().enumerate() {
         let used = component.totals.arrived > 0;
         if component.kind != ComponentKind::Drive {
             if used {
-                parts.push((name(component), vec![at]));
+                parts.push((name(component), vec![index]));
             }
             continue;
         }
         if let Some((group, _)) = outcome.system.group_of(drive).filter(|_| used) {
             let words = || format!("drives {}", outcome.system.drives[group].name);
-            groups.entry(group).or_insert_with(|| (words(), Vec::new())).1.push(at);
+            groups.entry(group).or_insert_with(|| (words(), Vec::new())).1.push(index);
         }
         drive += 1;
     }
@@ -50,8 +50,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 pub fn of_run(outcome: &SimulationOutcome) -> Vec<Curves> {
     let line = |(name, positions): (String, Vec<usize>)| {
         let points = outcome.course.iter().map(|moment| {
-            let at = positions.iter().filter_map(|p| moment.utilisations.get(*p).copied());
-            CurvePoint { x: moment.at_s, y: mean(at), interval: None }
+            let shares = positions.iter().filter_map(|p| moment.utilisations.get(*p).copied());
+            CurvePoint { x: moment.at_s, y: mean(shares), interval: None }
         });
         ChartCurve { name, points: points.collect() }
     };
@@ -91,7 +91,7 @@ pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let spread = places.iter().copied().fold(0.0, f64::max) / places.iter().copied().fold(f64::MAX, f64::min);
     let scale = if !named && spread >= 16.0 && spread.is_finite() { AxisScale::Log } else { AxisScale::Linear };
     let words = if named {
-        let names = runs.iter().enumerate().map(|(at, run)| format!("{} is {}", at + 1, run.value));
+        let names = runs.iter().enumerate().map(|(index, run)| format!("{} is {}", index + 1, run.value));
         format!("{key}: {}", names.collect::<Vec<_>>().join(", "))
     } else if unit.is_empty() {
         key.to_owned()
@@ -101,19 +101,19 @@ pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let x = || axis(&words, "count", scale);
     let of_workloads = |of: &dyn Fn(&SimulationReport, usize) -> f64| -> Vec<ChartCurve> {
         let names = runs.first().map_or(&[][..], |run| &run.outcome.report.workloads);
-        let line = |(at, workload): (usize, &diskwright_simulator::WorkloadReport)| {
+        let line = |(index, workload): (usize, &diskwright_simulator::WorkloadReport)| {
             let values = runs.iter().zip(&places);
             let point =
-                |(run, x): (&SweepRun, &f64)| CurvePoint { x: *x, y: of(&run.outcome.report, at), interval: None };
+                |(run, x): (&SweepRun, &f64)| CurvePoint { x: *x, y: of(&run.outcome.report, index), interval: None };
             ChartCurve { name: workload.name.clone(), points: values.map(point).collect() }
         };
         names.iter().enumerate().map(line).collect()
     };
-    let rate = of_workloads(&|report, at| {
-        report.workloads.get(at).map_or(f64::NAN, |w| w.counts.requests() as f64 / report.elapsed_s())
+    let rate = of_workloads(&|report, index| {
+        report.workloads.get(index).map_or(f64::NAN, |w| w.counts.requests() as f64 / report.elapsed_s())
     });
-    let response = of_workloads(&|report, at| {
-        report.workloads.get(at).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
+    let response = of_workloads(&|report, index| {
+        report.workloads.get(index).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
     });
     let chart =
         |title: &str, y: Axis, lines: Vec<ChartCurve>| Curves { title: format!("{title} by {key}"), x: x(), y, lines };
@@ -134,7 +134,7 @@ fn fullness(runs: &[SweepRun], places: &[f64]) -> Vec<ChartCurve> {
     for (run, x) in runs.iter().zip(places) {
         for (name, positions) in parts(&run.outcome) {
             let components = &run.outcome.report.components;
-            let y = mean(positions.iter().filter_map(|at| components.get(*at)).map(Component::utilisation));
+            let y = mean(positions.iter().filter_map(|index| components.get(*index)).map(Component::utilisation));
             let point = CurvePoint { x: *x, y, interval: None };
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push(point),

@@ -70,7 +70,8 @@ pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
     let found = report.bottleneck()?;
     let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
-    let held = channel.filter(|at| found.kind == ComponentKind::Channel && !outcome.system.channels[*at].disconnects);
+    let held = channel
+        .filter(|channel| found.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
     let drives = report.components.iter().filter(|component| component.kind == ComponentKind::Drive);
     let own = drives.enumerate().filter(|(number, _)| {
         let group = outcome.system.group_of(*number as u32).map(|(group, _)| &outcome.system.drives[group]);

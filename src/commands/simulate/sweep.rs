@@ -70,13 +70,13 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
         values.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(system) = systems.get(at) else { return };
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(system) = systems.get(number) else { return };
             let taken = system.lock().ok().and_then(|mut system| system.take());
             let Some((system, notes)) = taken else { continue };
             let outcome = simulate(system, notes, |_| Ok(()));
             bar.inc(1);
-            if let Ok(mut place) = done[at].lock() {
+            if let Ok(mut place) = done[number].lock() {
                 *place = Some(outcome);
             }
         }

@@ -187,10 +187,10 @@ pub fn simulate(
             let utilisations = report.components.iter().map(|component| component.utilisation()).collect();
             course.push(UtilizationSample { at_s: report.to as f64 / 1e9, utilisations });
             if course.len() == MOST_MOMENTS {
-                let mut at = 0;
+                let mut parts = 0;
                 course.retain(|_| {
-                    at += 1;
-                    at % 2 == 1
+                    parts += 1;
+                    parts % 2 == 1
                 });
                 step *= 2;
             }
@@ -201,7 +201,9 @@ pub fn simulate(
         }
     });
     let refused = simulation.refused().iter();
-    notes.extend(refused.map(|(at, why)| format!("the change at {} s had no effect: {why}", *at as f64 / 1e9)));
+    notes.extend(
+        refused.map(|(time_ns, why)| format!("the change at {} s had no effect: {why}", *time_ns as f64 / 1e9)),
+    );
     match failed {
         Some(error) => Err(error),
         None => Ok(SimulationOutcome { system, notes, report, course }),

@@ -21,9 +21,9 @@ pub fn cells(maps: &[&HeatMap], from_ns: u64, to_ns: u64, columns: usize) -> Vec
     for map in maps {
         for (position, column) in map.columns().iter().enumerate() {
             let middle = (position as f64 + 0.5) * map.column_ns as f64 + map.from_ns.saturating_sub(from_ns) as f64;
-            let at = ((middle / width) as usize).min(cells.len() - 1);
+            let index = ((middle / width) as usize).min(cells.len() - 1);
             for (row, count) in column.iter().enumerate() {
-                cells[at][row] += u64::from(*count);
+                cells[index][row] += u64::from(*count);
             }
         }
     }

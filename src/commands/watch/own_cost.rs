@@ -19,13 +19,13 @@ impl OwnMeter {
     /// The cost over the last seconds.
     pub fn read(&mut self) -> OwnCost {
         let now = SystemClock.read().running_ns;
-        let is_due = self.last.is_none_or(|(at, _)| now.saturating_sub(at) >= OVER_NS);
+        let is_due = self.last.is_none_or(|(last_ns, _)| now.saturating_sub(last_ns) >= OVER_NS);
         if !is_due {
             return self.cost;
         }
         let Some(used_s) = processor_s() else { return self.cost };
-        if let Some((at, before_s)) = self.last {
-            self.cost.processor = Some((used_s - before_s) / (now.saturating_sub(at) as f64 * 1e-9));
+        if let Some((last_ns, before_s)) = self.last {
+            self.cost.processor = Some((used_s - before_s) / (now.saturating_sub(last_ns) as f64 * 1e-9));
         }
         self.cost.resident_bytes = resident_bytes();
         self.last = Some((now, used_s));

@@ -74,6 +74,7 @@ impl Encoder {
             // The group's forms are done with; memory is not plentiful.
             forms.iter_mut().zip(&self.magnitudes).for_each(|(form, magnitude)| *form = *magnitude as i64);
         }
+        assert_eq!(line, self.lines.len(), "each busy column has its parameters");
         self.write_head(frame);
         let start = out.len();
         out.extend_from_slice(&[0; 4]);

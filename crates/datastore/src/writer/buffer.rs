@@ -70,6 +70,7 @@ impl TickBuffer {
             return false;
         }
         self.parts.push(SchemaTicks { schema: stored.id, ticks: 0, series: stored.schema.clone() });
+        assert!(self.parts.len() <= MOST_PARTS, "a block of {} schemas", self.parts.len());
         true
     }
 
@@ -117,6 +118,11 @@ impl TickBuffer {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += 1;
         }
+        debug_assert!(self.is_divided(), "each tick belongs to one schema");
+    }
+
+    fn is_divided(&self) -> bool {
+        self.parts.iter().map(|part| part.ticks).sum::<usize>() == self.frame.ticks().len()
     }
 
     /// The waiting ticks as they were pushed.
@@ -150,6 +156,7 @@ impl TickBuffer {
             part.ticks += range.len();
         }
         self.frame.append(from, range);
+        debug_assert!(self.is_divided(), "each tick belongs to one schema");
     }
 
     /// Forgets the ticks, and the columns of schemas that have passed.

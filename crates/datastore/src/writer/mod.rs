@@ -206,6 +206,11 @@ impl LogWriter {
         retention::since(&self.trimmed_before, &self.ledger.trimmed)
     }
 
+    /// Ticks of the log, with those that are not in a segment yet.
+    pub fn ticks(&self) -> u64 {
+        self.next.tick
+    }
+
     /// Ticks of the log that were on the device when it was last asked.
     pub fn durable(&self) -> u64 {
         self.ledger.durable

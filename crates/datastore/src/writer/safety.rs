@@ -114,6 +114,7 @@ impl LogWriter {
     pub(super) fn hear_device(&mut self) -> Result<(), WriteFault> {
         let Some(safety) = &mut self.safety else { return Ok(()) };
         if let Some((asked, result)) = safety.answer() {
+            assert!(asked.ticks <= self.next.tick && asked.blocks <= safety.blocks, "only what was written is synced");
             match result {
                 Ok(()) => {
                     safety.synced_blocks = safety.synced_blocks.max(asked.blocks);
@@ -138,6 +139,7 @@ impl LogWriter {
 
     fn cut_tail(&mut self) -> Result<(), WriteFault> {
         let (Some(safety), Some(tail)) = (&self.safety, &mut self.tail) else { return Ok(()) };
+        assert!(safety.synced_blocks <= safety.blocks, "only what was written is synced");
         if tail.is_done() && safety.synced_blocks == safety.blocks { tail.cut() } else { Ok(()) }
     }
 

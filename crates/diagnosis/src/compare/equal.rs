@@ -85,7 +85,7 @@ fn apart(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
     };
     let ends = |list: &[SeriesPoint]| {
         let mut values: Vec<f64> = list.iter().map(|m| m.drivers[index]).collect();
-        values.sort_by(f64::total_cmp);
+        values.sort_unstable_by(f64::total_cmp);
         let quantile = |share: f64| display(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
         let (low, high) = (quantile(0.05), quantile(0.95));
         if low == high { low } else { format!("{low} to {high}") }

@@ -97,6 +97,6 @@ impl Analysis {
 /// How far neighbouring points lie apart, in the middle of all.
 fn spacing(points: &[BlockMean]) -> f64 {
     let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
-    apart.sort_by(f64::total_cmp);
+    apart.sort_unstable_by(f64::total_cmp);
     apart.get(apart.len() / 2).copied().unwrap_or(0.0)
 }

@@ -71,7 +71,7 @@ pub(super) fn find(path: &Path) -> Result<ArchiveFiles, LogError> {
             }
         }
     }
-    volumes.sort();
+    volumes.sort_unstable();
     if volumes.is_empty() {
         return Err(LogError::broken(&shown, "archive", format!("no volume ({base}.0, …) is beside it")));
     }

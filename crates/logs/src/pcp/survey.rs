@@ -141,7 +141,7 @@ impl ArchiveSurvey {
         for (&indom, &prefix) in by_domain.iter().filter(|(indom, _)| **indom != SINGULAR) {
             list.extend(indoms.names(indom).into_iter().map(|name| (prefix, name)));
         }
-        list.sort();
+        list.sort_unstable();
         list.dedup();
         let disks: Vec<String> =
             list.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();

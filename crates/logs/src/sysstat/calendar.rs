@@ -1,6 +1,7 @@
 //! A date with its time as `date` prints it in any locale: names of months and
 //! weekdays, halves of a day before or behind the clock, zones, digits of other scripts.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use diskwright_base::toml_reader;
@@ -104,7 +105,8 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
         return None;
     }
     let plain: String = text.chars().filter_map(plain).collect();
-    let text = without_labels(without_counts(&plain));
+    let text = with_blank(without_labels(without_counts(&plain)));
+    let text = &*text;
     if let Some((local, _)) = since_1970(text) {
         return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
     }
@@ -124,6 +126,21 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
     }
     let (date, is_guess) = date(&rest, order)?;
     Some(CalendarTime { local: date.days() * DAY + clock.seconds, zone, is_guess })
+}
+
+/// `2026-11-23-17:32:32`, as scripts write it, with a blank before its clock.
+fn with_blank(text: &str) -> Cow<'_, str> {
+    let is_date = |date: &str| {
+        date.bytes().zip(*b"0000-00-00").all(
+            |(byte, like)| {
+                if like == b'-' { byte == b'-' } else { byte.is_ascii_digit() }
+            },
+        )
+    };
+    match (text.get(..10), text.get(10..).and_then(|rest| rest.strip_prefix('-'))) {
+        (Some(date), Some(clock)) if is_date(date) && clock.contains(':') => Cow::Owned(format!("{date} {clock}")),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Some locales have a clock of twelve hours and no words for the halves of the day: an empty one stands there.

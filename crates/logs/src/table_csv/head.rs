@@ -1,5 +1,7 @@
 //! The beginning of a table: its delimiter, its headings, where its time is.
 
+use std::borrow::Cow;
+
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::tool::cells::{self, EPOCHS};
 
@@ -17,8 +19,10 @@ pub struct TableHead {
     pub own: Vec<usize>,
     /// Headings, one a cell.
     pub headings: Vec<String>,
-    /// The cell with the time.
+    /// The cell with the time, or with its date.
     pub time: usize,
+    /// The cell behind it with the time of day, where the date stands alone.
+    pub clock: Option<usize>,
     /// Cells with the name of a series; without any, columns are series.
     pub names: Vec<usize>,
     /// Order of day and month.
@@ -91,6 +95,16 @@ impl TableHead {
         [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(text, delimiter, order))
     }
 
+    /// True for a cell of the row's time.
+    pub fn is_time(&self, cell: usize) -> bool {
+        cell == self.time || Some(cell) == self.clock
+    }
+
+    /// What stands above the cells of the row's time.
+    pub fn time_headings(&self) -> impl Iterator<Item = &String> {
+        [Some(self.time), self.clock].into_iter().flatten().filter_map(|cell| self.headings.get(cell))
+    }
+
     fn with(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
         // a line of one cell may be anything that was printed before the table
         let cells = |(at, line): (usize, &str)| (at, cells::texts(line.as_bytes(), delimiter));
@@ -98,11 +112,8 @@ impl TableHead {
         let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
         let first = (1..rows.len()).find(|&index| {
             let names = rows.get(index - 1);
-            let time = |(cell, text): (usize, &String)| {
-                let is_named = names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
-                moment(text, order, is_named).is_some()
-            };
-            rows[index].iter().enumerate().any(time)
+            let is_named = |cell: usize| names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
+            time_cells(&rows[index], order, is_named).is_some()
         })?;
         let count = rows[first].len();
         // headings have the cells of their rows; where none has, as behind a last delimiter, all are taken
@@ -114,19 +125,41 @@ impl TableHead {
         let headings = headings(above.iter().map(|at| &rows[*at]), count);
         let row = &rows[first];
         let is_moment = |cell: usize| moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
-        let time = (0..row.len()).find(|&cell| is_moment(cell))?;
+        let (time, clock) = time_cells(row, order, |cell| is_time_name(&headings[cell]))?;
         let is_number = |text: &str| super::units::number(text).is_some() || cells::is_blank(text);
-        let others = (0..row.len()).filter(|&cell| cell != time && !is_moment(cell));
+        let others = (0..row.len()).filter(|&cell| cell != time && Some(cell) != clock && !is_moment(cell));
         let names: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
         let has_number = others.clone().any(|cell| super::units::number(&row[cell]).is_some());
         let is_named = headings.iter().any(|heading| heading.contains(char::is_alphabetic));
-        let second = rows.get(first + 1).and_then(|row| moment(row.get(time)?, order, true));
-        let moment = moment(&row[time], order, true)?;
+        let of_row = |row: &Vec<String>| moment(&joined(row, time, clock)?, order, true);
+        let second = rows.get(first + 1).and_then(of_row);
+        let moment = of_row(row)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
         let is_table = has_number && is_named && names.len() < 4;
         let own = above.iter().map(|at| places[*at]).collect();
         let lines = places[first];
-        is_table.then_some(TableHead { delimiter, lines, own, headings, time, names, order, is_backwards })
+        is_table.then_some(TableHead { delimiter, lines, own, headings, time, clock, names, order, is_backwards })
+    }
+}
+
+/// The cell of a row with its time; or the cells of its date and, behind it, of its time of day.
+fn time_cells(
+    row: &[String],
+    order: NumericDateOrder,
+    is_named: impl Fn(usize) -> bool,
+) -> Option<(usize, Option<usize>)> {
+    let is_time = |cell: &usize| moment(&row[*cell], order, is_named(*cell)).is_some();
+    let is_date = |cell: &usize| joined(row, *cell, Some(cell + 1)).is_some_and(|t| moment(&t, order, false).is_some());
+    let alone = (0..row.len()).find(is_time).map(|cell| (cell, None));
+    alone.or_else(|| (0..row.len()).find(is_date).map(|cell| (cell, Some(cell + 1))))
+}
+
+/// The text of a row's time.
+pub fn joined<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Option<Cow<'r, str>> {
+    let date = row.get(time)?;
+    match clock {
+        Some(clock) => Some(Cow::Owned(format!("{date} {}", row.get(clock)?))),
+        None => Some(Cow::Borrowed(date)),
     }
 }
 

@@ -23,8 +23,9 @@ const MOST_HELD: usize = 16 << 20;
 const MOST_SERIES: usize = 200_000;
 /// Columns that a message lists.
 const MOST_LISTED: usize = 12;
-/// The text that a row is asked for.
+/// The texts that a row is asked for: its time, or its date and its time of day.
 const TIME: u8 = 0;
+const CLOCK: u8 = 1;
 
 struct CsvTable<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
@@ -107,6 +108,7 @@ impl CsvTable<'_, '_> {
         for (cell, heading) in self.head.headings.clone().into_iter().enumerate() {
             let plan = match self.column(&heading) {
                 _ if cell == self.head.time => CellPlan::Text(TIME),
+                _ if Some(cell) == self.head.clock => CellPlan::Text(CLOCK),
                 Some(column) if !heading.is_empty() && !taken.contains(&column) => {
                     taken.push(column);
                     CellPlan::Number(column)
@@ -118,7 +120,7 @@ impl CsvTable<'_, '_> {
     }
 
     fn column(&mut self, heading: &str) -> Option<u32> {
-        let is_time = self.head.headings.get(self.head.time).is_some_and(|time| time == heading);
+        let is_time = self.head.time_headings().any(|time| time == heading);
         if heading.is_empty() || is_time {
             return None;
         }
@@ -133,13 +135,13 @@ impl CsvTable<'_, '_> {
             return Ok(());
         }
         let wide =
-            self.head.headings.iter().enumerate().filter(|(cell, name)| *cell != self.head.time && !name.is_empty());
+            self.head.headings.iter().enumerate().filter(|(cell, name)| !self.head.is_time(*cell) && !name.is_empty());
         let mut names: Vec<String> = if self.head.names.is_empty() {
             wide.map(|(_, name)| format!("`{name}`")).collect()
         } else {
             self.series.keys().map(|name| format!("`{name}`")).collect()
         };
-        names.sort();
+        names.sort_unstable();
         let more = names.len().saturating_sub(MOST_LISTED);
         names.truncate(MOST_LISTED);
         let and = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -174,7 +176,11 @@ impl CsvTable<'_, '_> {
             }
             self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
         }
-        let text = cells::unquoted(&bytes[fit.texts[usize::from(TIME)].clone()]);
+        let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
+        let text = match self.head.clock {
+            Some(_) => format!("{} {}", text(TIME), text(CLOCK)),
+            None => text(TIME),
+        };
         let Some(time_ns) = self.time(&text) else {
             self.row.clear();
             self.batch.skip(lines.at(), "a row without a time that can be read");
@@ -231,13 +237,14 @@ impl CsvTable<'_, '_> {
             self.batch.skip(lines.at(), "a row with fewer cells than headings");
             return Ok(());
         }
-        let Some(time_ns) = self.time(&texts[self.head.time]) else {
+        let text = head::joined(&texts, self.head.time, self.head.clock).unwrap_or_default();
+        let Some(time_ns) = self.time(&text) else {
             self.batch.skip(lines.at(), "a row without a time that can be read");
             return Ok(());
         };
         let name = self.head.names.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
         let values: Vec<usize> =
-            (0..self.head.headings.len()).filter(|c| *c != self.head.time && !self.head.names.contains(c)).collect();
+            (0..self.head.headings.len()).filter(|c| !self.head.is_time(*c) && !self.head.names.contains(c)).collect();
         let mut found = Vec::new();
         for &cell in &values {
             // one column of values needs no name of its own

@@ -37,6 +37,22 @@ fn a_panel_of_grafana_with_names_by_hand() {
 }
 
 #[test]
+fn date_and_time_of_day_may_stand_in_two_columns() {
+    for (date, clock) in [("Date", "Time"), ("day", "hour"), ("", "")] {
+        for day in ["2026-11-21", "11/21/2026", "\"2026-11-21\""] {
+            let text = format!(
+                "{date},{clock},sda reads\n{day},07:05:00,10\n{day},07:06:00,20\n{day},,30\n{day},07:07:00,40\n"
+            );
+            let read = run_with(text.as_bytes(), &named(&["sda reads=physical_disk.reads_per_s:sda"]));
+            assert_eq!(seconds(&read), [0, 60, 120], "{text}");
+            assert_eq!(read.column("physical_disk.reads_per_s", "sda"), [10.0, 20.0, 40.0], "{text}");
+            let skipped = &read.summary.expect("read").skipped;
+            assert!(skipped.len() == 1 && skipped[0].because.contains("time that can be read"), "{skipped:?}");
+        }
+    }
+}
+
+#[test]
 fn where_no_column_is_known_the_reason_lists_them() {
     let error = run(GRAFANA).summary.unwrap_err().to_string();
     for part in ["`sda reads`", "`sda busy`", "`throughput`", "--column 'NAME=counter[:instance[:unit]]'"] {

@@ -92,6 +92,10 @@ struct UnixSarLog<'b, 'c> {
     days: i64,
     last_clock: i64,
     table: Option<(UnixSarTable, Vec<String>)>,
+    /// Where each heading of the table ends in its line.
+    ends: Vec<usize>,
+    /// A row of queues that is blank behind its time: it counts once the next line shows that it is whole.
+    blank_ns: Option<i64>,
     /// The row's time.
     time_ns: Option<i64>,
     /// When the first interval began: the time beside the first headings.
@@ -121,6 +125,8 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         days: 0,
         last_clock: 0,
         table: None,
+        ends: Vec::new(),
+        blank_ns: None,
         time_ns: None,
         start_ns: None,
         rows: BTreeMap::new(),
@@ -141,6 +147,9 @@ impl UnixSarLog<'_, '_> {
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        if let Some(time_ns) = self.blank_ns.take() {
+            self.hold(time_ns, "", vec![(QUEUE, 0.0)])?;
+        }
         if let Some((system, host, date)) = first_line(text) {
             let wanted = self.options.host.clone().unwrap_or_else(|| self.host.clone());
             if !self.host.is_empty() && !same_host(&wanted, host) {
@@ -174,11 +183,13 @@ impl UnixSarLog<'_, '_> {
             return self.row(&words);
         };
         let rest = &words[taken..];
-        if rest.is_empty() || rest.contains(&"restarts") {
+        let is_queue = self.table.as_ref().is_some_and(|(table, _)| *table == UnixSarTable::Queue);
+        if rest.is_empty() && !is_queue || rest.contains(&"restarts") {
             self.time_ns = None;
             return Ok(());
         }
         if let Some(found) = table(rest) {
+            self.ends = ends(text).split_off(taken);
             self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
             (self.days, self.last_clock, self.time_ns) = (0, clock, None);
             if self.start_ns.is_none() {
@@ -191,7 +202,19 @@ impl UnixSarLog<'_, '_> {
         self.last_clock = clock;
         let local = self.midnight + self.days * DAY + clock;
         self.time_ns = Some(self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch));
-        self.row(rest)
+        if is_queue { self.queues(rest, &ends(text)[taken..]) } else { self.row(rest) }
+    }
+
+    /// A row of queues, some of whose cells may be blank; `places` is where its cells end.
+    fn queues(&mut self, cells: &[&str], places: &[usize]) -> Result<(), LogError> {
+        if cells.is_empty() {
+            self.blank_ns = self.time_ns;
+            return Ok(());
+        }
+        match cells.len() < self.ends.len() {
+            true => self.row(&with_zeros(cells, places, &self.ends)),
+            false => self.row(cells),
+        }
     }
 
     /// A row under its headings, without its time.
@@ -285,6 +308,26 @@ impl UnixSarLog<'_, '_> {
     }
 }
 
+/// The counter of a run queue's length.
+const QUEUE: &str = "system.processor_queue_length";
+
+/// Where each word of a line ends.
+fn ends(line: &str) -> Vec<usize> {
+    let start = line.as_ptr() as usize;
+    line.split_whitespace().map(|word| word.as_ptr() as usize - start + word.len()).collect()
+}
+
+/// A row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated queue is
+/// empty” (AIX, sar command). A word belongs to the heading that ends nearest to it.
+fn with_zeros<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<&'w str> {
+    let mut cells = vec!["0"; headings.len()];
+    for (word, end) in words.iter().zip(ends) {
+        let nearest = (0..headings.len()).min_by_key(|index| headings[*index].abs_diff(*end));
+        nearest.into_iter().for_each(|index| cells[index] = word);
+    }
+    cells
+}
+
 /// Drivers of Solaris' host adapters and their ports, which sar -d lists among the disks.
 const ADAPTERS: [&str; 11] =
     ["mpt", "mpt_sas", "mr_sas", "fp", "qlc", "emlxs", "glm", "isp", "ahci", "iscsi", "scsi_vhc"];
@@ -352,7 +395,7 @@ fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
 
 fn single(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
     let columns: &[(&str, &'static str, f64)] = match table {
-        UnixSarTable::Queue => &[("runq-sz", "system.processor_queue_length", 1.0)],
+        UnixSarTable::Queue => &[("runq-sz", QUEUE, 1.0)],
         // freemem is in pages, whose size the text does not tell; freeswap in blocks of 512 bytes
         UnixSarTable::Memory => &[("freeswap", "memory.swap_free_bytes", 512.0)],
         UnixSarTable::PagingOut => {

@@ -6,7 +6,7 @@ mod list;
 
 use std::sync::LazyLock;
 
-use diskwright_base::{Problem, ProblemSource};
+use diskwright_base::{ProblemSource, Problems, moment, toml_reader};
 use serde::{Deserialize, Serialize};
 
 pub use list::{DriveGroup, DrivePower, PriceList, Subsystem};
@@ -227,7 +227,7 @@ impl HardwarePrice {
     }
 }
 
-static BUILT_IN: LazyLock<Result<PriceList, Problem>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
     let mut all = PriceList::default();
     for (file, text) in FILES {
         all.extend(read(file, text)?);
@@ -244,36 +244,20 @@ pub fn built_in() -> PriceList {
 /// Reads a file of prices; `file` is how errors name it.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line.
-pub fn read(file: &str, text: &str) -> Result<PriceList, Problem> {
-    let place = ProblemSource { file, text };
-    let parsed: PriceList = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        place.problem(at, "", error.message().to_owned())
-    })?;
+/// What is wrong, with its line: every key, or the first value that cannot be.
+pub fn read(file: &str, text: &str) -> Result<PriceList, Problems> {
+    let parsed: PriceList = toml_reader::read(file, text)?;
     parsed.check().map_err(|(item, message)| {
         // the row itself, and not where another names it
-        let at = text.find(&format!("id = \"{item}\"")).unwrap_or(0);
-        place.problem(at, &item, message)
+        let offset = text.find(&format!("id = \"{item}\"")).unwrap_or(0);
+        Problems(vec![ProblemSource { file, text }.problem(offset, &item, message)])
     })?;
     Ok(parsed)
 }
 
-/// Days since 1970-01-01 of `2026-10-07` (Howard Hinnant's civil calendar); `None` for anything else.
+/// Days since 1970-01-01 of `2026-10-07`; `None` for anything else.
 pub fn day_number(date: &str) -> Option<i64> {
-    let parts: Vec<&str> = date.split('-').collect();
-    let [year, month, day] = parts[..] else { return None };
-    if (year.len(), month.len(), day.len()) != (4, 2, 2) {
-        return None;
-    }
-    let (year, month, day): (i64, i64, i64) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    if !(1900..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let of_era = shifted.rem_euclid(400);
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    Some(shifted.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+    moment::day_in(date).filter(|day| moment::date_of(*day) == date)
 }
 
 /// True where a row is older than a year.

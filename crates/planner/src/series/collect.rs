@@ -137,7 +137,7 @@ impl LoadCollector {
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
         let plans = |instance: &String| -> Plans {
-            std::array::from_fn(|at| plan(&format!("{object}.{}", COUNTERS[at]), instance))
+            std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
         };
         let fronts = fronts
             .iter()
@@ -169,8 +169,8 @@ impl LoadCollector {
     /// The place of a device among those that are known.
     fn place(&mut self, front: &FrontDevice) -> usize {
         let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
-        if let Some(at) = self.series.fronts.iter().position(known) {
-            return at;
+        if let Some(index) = self.series.fronts.iter().position(known) {
+            return index;
         }
         self.series.fronts.push(FrontLoad {
             name: front.name.clone(),
@@ -210,17 +210,17 @@ impl LoadCollector {
         if settled.fronts.is_empty() {
             return;
         }
-        for (at, tick) in frame.ticks().iter().enumerate() {
+        for (index, tick) in frame.ticks().iter().enumerate() {
             if tick.elapsed_ns == 0 {
                 continue;
             }
             let seconds = tick.elapsed_ns as f64 * 1e-9;
-            if sums[at][..4].iter().any(|v| v.is_nan()) {
+            if sums[index][..4].iter().any(|v| v.is_nan()) {
                 self.series.gaps.0 += 1;
                 self.series.gaps.1 += seconds;
                 continue;
             }
-            let tick = self.apart(tick.time_ns, seconds, sums[at], swap[at]);
+            let tick = self.apart(tick.time_ns, seconds, sums[index], swap[index]);
             self.series.ticks.push(tick);
         }
         self.count += count;
@@ -273,10 +273,10 @@ impl LoadCollector {
     /// A device's ticks: into its own sums and those of all.
     fn front(&mut self, frame: &Frame, place: usize, values: &Values, sums: &mut [[f64; 5]]) {
         let (first, Some(front)) = (self.count, self.series.fronts.get_mut(place)) else { return };
-        for (at, tick) in frame.ticks().iter().enumerate() {
+        for (index, tick) in frame.ticks().iter().enumerate() {
             let seconds = tick.elapsed_ns as f64 * 1e-9;
-            let value = |row: usize| values.rows[row][at];
-            for (sum, row) in sums[at].iter_mut().zip([READS, WRITES, READ_BYTES, WRITE_BYTES, QUEUE]) {
+            let value = |row: usize| values.rows[row][index];
+            for (sum, row) in sums[index].iter_mut().zip([READS, WRITES, READ_BYTES, WRITE_BYTES, QUEUE]) {
                 *sum += value(row);
             }
             let (reads, writes, queue) = (value(READS), value(WRITES), value(QUEUE));
@@ -303,7 +303,7 @@ impl LoadCollector {
             if queue.is_nan() || reads + writes <= 0.0 {
                 continue;
             }
-            let number = first + at;
+            let number = first + index;
             let half = (number / HALF_TICKS) % 2;
             let place = curve_place(front.member_load(reads, writes));
             front.curve[half][place].add(&tick_sums);
@@ -364,9 +364,9 @@ impl LoadCollector {
         if rows.iter().all(Option::is_none) {
             return;
         }
-        for (at, tick) in frame.ticks().iter().enumerate() {
+        for (index, tick) in frame.ticks().iter().enumerate() {
             for (now, row) in self.used_now.iter_mut().zip(&rows) {
-                let value = row.as_ref().map_or(f64::NAN, |row| row[at]);
+                let value = row.as_ref().map_or(f64::NAN, |row| row[index]);
                 *now = if value.is_nan() { *now } else { value };
             }
             let is_due = self.series.used.last().is_none_or(|(t, _)| tick.time_ns - t >= self.used_every_ns);
@@ -377,10 +377,10 @@ impl LoadCollector {
             }
             if self.series.used.len() >= MOST_USED {
                 self.used_every_ns = (self.used_every_ns * 2).max(10_000_000_000);
-                let mut at = 0;
+                let mut calls = 0;
                 self.series.used.retain(|_| {
-                    at += 1;
-                    at % 2 == 1
+                    calls += 1;
+                    calls % 2 == 1
                 });
             }
         }
@@ -404,28 +404,28 @@ impl Values {
 
     /// Parts transfers into reads and writes by their bytes.
     fn split(&mut self) {
-        for at in 0..self.rows[TRANSFERS].len() {
-            let (read, write) = (self.rows[READ_BYTES][at], self.rows[WRITE_BYTES][at]);
+        for index in 0..self.rows[TRANSFERS].len() {
+            let (read, write) = (self.rows[READ_BYTES][index], self.rows[WRITE_BYTES][index]);
             let share = if read + write > 0.0 { read / (read + write) } else { 0.0 };
-            self.rows[READS][at] = self.rows[TRANSFERS][at] * share;
-            self.rows[WRITES][at] = self.rows[TRANSFERS][at] * (1.0 - share);
+            self.rows[READS][index] = self.rows[TRANSFERS][index] * share;
+            self.rows[WRITES][index] = self.rows[TRANSFERS][index] * (1.0 - share);
         }
     }
 
     /// Queues by Little's law where the log has only response times.
     fn complete(&mut self) {
-        for at in 0..self.rows[QUEUE].len() {
-            let requests = self.rows[READS][at] + self.rows[WRITES][at];
-            if self.rows[QUEUE][at].is_nan() {
-                self.rows[QUEUE][at] = match self.rows[RESPONSE][at] {
+        for index in 0..self.rows[QUEUE].len() {
+            let requests = self.rows[READS][index] + self.rows[WRITES][index];
+            if self.rows[QUEUE][index].is_nan() {
+                self.rows[QUEUE][index] = match self.rows[RESPONSE][index] {
                     _ if requests == 0.0 => 0.0,
                     response => response * requests,
                 };
             }
             for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
                 // nothing was moved where nothing was asked
-                if self.rows[bytes][at].is_nan() && self.rows[count][at] == 0.0 {
-                    self.rows[bytes][at] = 0.0;
+                if self.rows[bytes][index].is_nan() && self.rows[count][index] == 0.0 {
+                    self.rows[bytes][index] = 0.0;
                 }
             }
         }
@@ -433,14 +433,14 @@ impl Values {
 
     /// The load on an array from that on its members, as if all its writes were small.
     fn invert(&mut self, level: Option<RaidLevel>, members: usize) {
-        for at in 0..self.rows[READS].len() {
-            let (reads, writes) = (self.rows[READS][at], self.rows[WRITES][at]);
+        for index in 0..self.rows[READS].len() {
+            let (reads, writes) = (self.rows[READS][index], self.rows[WRITES][index]);
             let (front_reads, front_writes) = invert(level, members, reads, writes);
             let ratio = |front: f64, back: f64| if back > 0.0 { front / back } else { 1.0 };
-            self.rows[READ_BYTES][at] *= ratio(front_reads, reads);
-            self.rows[WRITE_BYTES][at] *= ratio(front_writes, writes);
-            self.rows[READS][at] = front_reads;
-            self.rows[WRITES][at] = front_writes;
+            self.rows[READ_BYTES][index] *= ratio(front_reads, reads);
+            self.rows[WRITE_BYTES][index] *= ratio(front_writes, writes);
+            self.rows[READS][index] = front_reads;
+            self.rows[WRITES][index] = front_writes;
         }
     }
 }

@@ -185,15 +185,15 @@ fn rise(front: &FrontLoad) -> f64 {
 fn correlation(front: &FrontLoad) -> Option<(f64, f64)> {
     let ticks = &front.loaded;
     let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;
-    let off = |at: usize| f64::from(ticks[at].queue) - mean;
-    let variance = (0..ticks.len()).map(|at| off(at).powi(2)).sum::<f64>() / ticks.len() as f64;
-    let follows = |at: &usize| ticks[*at].number == ticks[at - 1].number + 1;
+    let off = |index: usize| f64::from(ticks[index].queue) - mean;
+    let variance = (0..ticks.len()).map(|index| off(index).powi(2)).sum::<f64>() / ticks.len() as f64;
+    let follows = |index: &usize| ticks[*index].number == ticks[index - 1].number + 1;
     let pairs: Vec<usize> = (1..ticks.len()).filter(follows).collect();
     if pairs.len() < LEAST_TICKS || variance <= 0.0 {
         return None;
     }
     let count = pairs.len() as f64;
-    let covariance = pairs.iter().map(|&at| off(at) * off(at - 1)).sum::<f64>() / count;
+    let covariance = pairs.iter().map(|&index| off(index) * off(index - 1)).sum::<f64>() / count;
     let raw = (covariance / variance).clamp(-1.0, 1.0);
     let rho = (raw + (1.0 + 4.0 * raw) / count).clamp(-1.0, 0.9999);
     Some((rho, ((1.0 - rho * rho).max(1e-9) / count).sqrt()))

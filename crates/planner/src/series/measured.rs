@@ -191,8 +191,9 @@ fn distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistri
 }
 
 fn percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
-    let at = |percent| all.percentile(percent);
-    let (p50, p90, p95, p99, max) = (at(50.0)?, at(90.0)?, at(95.0)?, at(99.0)?, at(100.0)?);
+    let quantile = |percent| all.percentile(percent);
+    let (p50, p90, p95, p99, max) =
+        (quantile(50.0)?, quantile(90.0)?, quantile(95.0)?, quantile(99.0)?, quantile(100.0)?);
     Some(LoadPercentiles { mean: all.mean()?, p50, p90, p95, p99, max })
 }
 
@@ -314,12 +315,12 @@ fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
 fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     const DAY_S: f64 = 86_400.0;
     let (first, last) = (used.first()?.0, used.last()?.0);
-    let at = |ns: i64| (ns - first) as f64 * 1e-9;
-    if at(last) < 0.99 * DAY_S {
+    let second = |ns: i64| (ns - first) as f64 * 1e-9;
+    if second(last) < 0.99 * DAY_S {
         return None;
     }
     let points: Vec<BlockMean> =
-        used.iter().map(|(ns, value)| BlockMean { at_s: at(*ns), value: *value, weight: 1.0 }).collect();
+        used.iter().map(|(ns, value)| BlockMean { at_s: second(*ns), value: *value, weight: 1.0 }).collect();
     if blocks::is_still(&points) {
         return Some(CapacityGrowth { bytes_per_day: 0.0, interval_bytes_per_day: Some((0.0, 0.0)) });
     }

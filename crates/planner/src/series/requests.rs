@@ -36,16 +36,17 @@ impl RequestLoad {
             self.early += 1;
         }
         self.end_ns = self.end_ns.max(request.arrival_ns);
-        let mut at = (since.max(0) / (TICK_NS << self.doublings)) as usize;
-        while at >= MOST {
+        let mut index = (since.max(0) / (TICK_NS << self.doublings)) as usize;
+        while index >= MOST {
             self.ticks = halved(&self.ticks, 2);
             self.doublings += 1;
-            at /= 2;
+            index /= 2;
         }
-        if self.ticks.len() <= at {
-            self.ticks.resize(at + 1, [0.0; 5]);
+        if self.ticks.len() <= index {
+            self.ticks.resize(index + 1, [0.0; 5]);
         }
-        let tick = &mut self.ticks[at];
+        assert!(self.ticks.len() <= MOST, "{} ticks of requests", self.ticks.len());
+        let tick = &mut self.ticks[index];
         let way = usize::from(request.operation == Operation::Write);
         tick[way] += 1.0;
         tick[2 + way] += f64::from(request.length_bytes);
@@ -79,17 +80,17 @@ impl RequestLoad {
             loaded: Vec::new(),
         };
         let queue_known = self.incomplete == 0;
-        for (at, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
+        for (index, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
             let queue_s = if queue_known { in_flight } else { f64::NAN };
             let bytes = FrontSums { read_bytes, write_bytes, ..FrontSums::default() };
             let sums = FrontSums { seconds, reads, writes, queue_s, ..bytes };
             front.sums.add(&sums);
             front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
             if queue_known && reads + writes > 0.0 {
-                front.curve[(at / 30) % 2][curve_place((reads + writes) / seconds)].add(&sums);
+                front.curve[(index / 30) % 2][curve_place((reads + writes) / seconds)].add(&sums);
             }
             series.ticks.push(LoadTick {
-                time_ns: start.saturating_add((at as i64 + 1) * length_ns),
+                time_ns: start.saturating_add((index as i64 + 1) * length_ns),
                 seconds: seconds as f32,
                 reads: (reads / seconds) as f32,
                 writes: (writes / seconds) as f32,
@@ -123,9 +124,9 @@ mod tests {
     #[test]
     fn requests_are_counted_in_their_tick() {
         let mut load = RequestLoad::default();
-        for at in 0..2000_i64 {
-            let arrival_ns = at * 10_000_000;
-            let operation = if at % 4 == 0 { Operation::Write } else { Operation::Read };
+        for number in 0..2000_i64 {
+            let arrival_ns = number * 10_000_000;
+            let operation = if number % 4 == 0 { Operation::Write } else { Operation::Read };
             load.push(&Request {
                 arrival_ns,
                 issued_ns: arrival_ns,

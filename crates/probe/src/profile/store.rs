@@ -81,7 +81,7 @@ pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
-    paths.sort();
+    paths.sort_unstable();
     for path in paths {
         match read(&path) {
             Ok(profile) => found.push(ProfileEntry { path, profile }),

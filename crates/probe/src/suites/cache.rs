@@ -68,7 +68,7 @@ fn place(session: &SuiteSession<'_>, dice: &mut Rng) -> u64 {
 
 fn median(timed: Option<&[RequestTimes]>) -> Option<f64> {
     let mut seconds: Vec<f64> = timed?.iter().map(RequestTimes::seconds).collect();
-    seconds.sort_by(f64::total_cmp);
+    seconds.sort_unstable_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 

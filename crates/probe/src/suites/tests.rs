@@ -131,7 +131,7 @@ fn every_suite_runs_on_a_plain_device_and_explains_itself() {
         assert!(!remarks.is_empty(), "{} says nothing", suite.id);
         assert!(suite.explain.len() > 40 && suite.good.len() > 20, "{}", suite.id);
         let mut names: Vec<_> = runs.iter().map(|r| &r.name).collect();
-        names.sort();
+        names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), runs.len(), "{}: two runs of one name", suite.id);
         assert_eq!(super::suite(suite.id).map(|s| s.id), Some(suite.id));

@@ -136,7 +136,7 @@ fn pages_are_well_formed_whatever_a_file_holds() {
         assert!(!text.contains(['\u{0}', '\u{1b}', '\u{202e}']));
         let mut ids: Vec<&String> = attributes.iter().filter(|(n, _)| n == "id").map(|(_, v)| v).collect();
         let all = ids.len();
-        ids.sort();
+        ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
         assert!(!page.contains("NaN") && !page.contains("inf%"), "{page}");

@@ -202,8 +202,8 @@ impl DeviceCenters {
         let page = f64::from(spec.page * spec.planes) / spec.channel;
         let (moves, read) = (model.moves().0, spec.read as f64 * S);
         let mean_of = |of: &dyn Fn(f64) -> f64| {
-            let at = |pages: f64| of(page * (1.0 + 2.0 * pages));
-            (1.0 - moves.fract()) * at(moves.floor()) + moves.fract() * at(moves.floor() + 1.0)
+            let aged = |pages: f64| of(page * (1.0 + 2.0 * pages));
+            (1.0 - moves.fract()) * aged(moves.floor()) + moves.fract() * aged(moves.floor() + 1.0)
         };
         let [all, left, half, third] = [
             mean_of(&|time| time),

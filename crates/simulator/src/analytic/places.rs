@@ -48,7 +48,7 @@ impl PlaceShares {
             return vec![block(from), block(to)];
         }
         let mut ends: Vec<f64> = self.0.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
-        ends.sort_by(f64::total_cmp);
+        ends.sort_unstable_by(f64::total_cmp);
         ends.dedup();
         if ends.len() < 2 {
             return vec![0, blocks];

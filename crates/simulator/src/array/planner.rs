@@ -149,6 +149,7 @@ impl Planner {
         };
         let good_below = if rebuilding.is_empty() { 0 } else { good_below };
         self.state = ArrayState { failed, rebuilding, good_below };
+        assert!(rebuilding.less(failed).is_empty(), "a member counts as failed until all of it is rebuilt");
         self.array.survives(state.failed)
     }
 

@@ -291,7 +291,7 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
             }
         }
     }
-    found.sort();
+    found.sort_unstable();
     found.dedup();
     Ok(found)
 }

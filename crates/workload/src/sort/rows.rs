@@ -208,7 +208,7 @@ mod tests {
         let mut rows = vec![0; 300];
         SHAPE.make(1, 0, &mut rows);
         let mut sorted: Vec<&[u8]> = rows.chunks(100).collect();
-        sorted.sort();
+        sorted.sort_unstable();
         let check = |rows: &[&[u8]]| OrderCheck::new(SHAPE).add(&rows.concat());
         assert_eq!(check(&sorted), Ok(()));
         assert_eq!(check(&[sorted[0], sorted[2], sorted[1]]), Err(2));

@@ -47,7 +47,7 @@ pub(crate) fn volumes(roots: &Roots) -> Vec<BtrfsVolume> {
     let Ok(entries) = std::fs::read_dir(roots.sys.join("fs/btrfs")) else { return Vec::new() };
     let mut folders: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.join("devices").is_dir()).collect();
-    folders.sort();
+    folders.sort_unstable();
     let labels: Vec<Option<String>> =
         folders.iter().map(|f| read_text(&f.join("label")).filter(|l| !l.is_empty())).collect();
     let unique = |label: &String| labels.iter().flatten().filter(|l| *l == label).count() == 1;
@@ -63,7 +63,7 @@ pub(crate) fn volumes(roots: &Roots) -> Vec<BtrfsVolume> {
 fn entries(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 

@@ -92,7 +92,7 @@ mod tests {
             .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .filter(|name| name != "mod")
             .collect();
-        on_disk.sort();
+        on_disk.sort_unstable();
         let mut registered: Vec<&str> = SOURCES.iter().map(|s| s.id).collect();
         registered.sort_unstable();
         assert_eq!(on_disk, registered);

@@ -65,7 +65,7 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
             timed.iter().skip(1).map(|t| t.seconds()).filter(|s| own.is_none_or(|own| *s > 2.0 * own)).collect();
         all += timed.len().saturating_sub(1);
         cached += timed.len().saturating_sub(1) - taken.len();
-        taken.sort_by(f64::total_cmp);
+        taken.sort_unstable_by(f64::total_cmp);
         if let Some((fastest, width)) = ends(&taken) {
             points.push((share, fastest - own.unwrap_or(0.0)));
             spreads.push((width, taken[0]));
@@ -156,7 +156,7 @@ fn own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
     let steps = vec![SeriesStep { write: false, offset: 0, length, pause_ns: 0 }; 64];
     let timed = session.series("same-again", steps, Duration::from_secs(1).min(session.set.lasts))?;
     let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.seconds()).collect();
-    taken.sort_by(f64::total_cmp);
+    taken.sort_unstable_by(f64::total_cmp);
     // more than a millisecond is no cache
     Ok(taken.get(taken.len() / 2).copied().filter(|s| *s < 1e-3))
 }
@@ -215,7 +215,7 @@ fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, 
         return session.say("seek_third_s", text);
     };
     let mut widths: Vec<f64> = spreads.iter().map(|s| s.0).collect();
-    widths.sort_by(f64::total_cmp);
+    widths.sort_unstable_by(f64::total_cmp);
     let width = widths[widths.len() / 2];
     let third = curve.at(THIRD);
     if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {

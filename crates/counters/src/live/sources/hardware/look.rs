@@ -28,7 +28,7 @@ pub(super) struct HardwareReadings {
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
-    all.sort();
+    all.sort_unstable();
     all
 }
 

@@ -112,7 +112,7 @@ impl HealthSource {
     fn refresh(&mut self, context: &mut TickContext) {
         let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
+        names.sort_unstable();
         if self.drives.iter().any(|drive| !names.contains(&drive.name)) {
             self.drives.retain(|drive| names.contains(&drive.name));
             self.tables[0].retain(|name, _| names.iter().any(|known| known == name));

@@ -46,7 +46,7 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
 fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 
