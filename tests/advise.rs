@@ -50,7 +50,7 @@ fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
     let again = success(&advise(&bench, &["--root", text(&root), "--unignore", "queue.iostats", "--json"]));
     assert_eq!(again["items"][0]["id"], "queue.iostats@sda");
     let wrong = advise(&bench, &["--root", text(&root), "--apply", "queue.iostats@sda"]);
-    assert!(!wrong.status.success() && said(&wrong).contains("changes this host"), "{}", said(&wrong));
+    assert!(!wrong.status.success() && said(&wrong).contains("cannot be used with"), "{}", said(&wrong));
     let wrong = advise(&bench, &["--ignore", "queue.iostat"]);
     assert!(wrong.status.code() == Some(2) && said(&wrong).contains("queue.iostats"), "{}", said(&wrong));
     let wrong = advise(&bench, &["--role", "databse"]);

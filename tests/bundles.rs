@@ -100,7 +100,7 @@ fn one_machine_of_several_is_read_and_the_others_are_named() {
     }
     let bundle = folder.to_str().unwrap();
     let done = diskwright(&["why", bundle, "--json"]);
-    assert!(said(&done).contains("db1 is read; web1 is not"), "{}", said(&done));
+    assert!(said(&done).contains("db1 is read, web1 is not"), "{}", said(&done));
     assert_eq!(success(&done)["host"], "db1");
     assert_eq!(success(&diskwright(&["why", bundle, "--host", "web1", "--json"]))["host"], "web1");
     // a log that was named by itself says which machine is meant

@@ -149,7 +149,7 @@ fn remedies_have_what_they_are_predicted_to_bring() {
     assert_eq!(process["gain"], Value::Null);
     let screen = diskwright(&["why", text(&log)]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.contains("What remedies are predicted to bring\n  disks +2: at the highest loads set"), "{screen}");
+    assert!(screen.contains("What remedies are predicted to bring\n  disks +2: at the highest loads, set"), "{screen}");
     // a log that shows one load alone has no model
     let short = diskwright(&["why", "--json", text(&log), "--from", "-5s"]);
     let short = success(&short);
@@ -255,7 +255,7 @@ fn what_is_no_load_is_told() {
         "physical_disk.write_bytes_per_s:sda=physical_disk.write_bytes_per_s:sda",
     ];
     let cases = [
-        (loop_of(&(heading.to_owned() + &rows(40, "0,0,0,0")), "idle.csv"), "did nothing"),
+        (loop_of(&(heading.to_owned() + &rows(40, "0,0,0,0")), "idle.csv"), "idle throughout the log"),
         (loop_of(&(heading.to_owned() + &rows(4, "10,5,40960,20480")), "short.csv"), "not enough data"),
     ];
     for (file, says) in cases {

@@ -129,7 +129,7 @@ fn a_real_terminal_of_any_size_shows_it_and_is_as_before_when_it_ends() {
     pane.keys(&["Left", "Left"]);
     pane.until("two ticks back", |shown| shown.contains("22:04:58"));
     pane.keys(&["?"]);
-    pane.until("the help", |shown| shown.contains("pause, and follow the end again"));
+    pane.until("the help", |shown| shown.contains("pause; again: follow the end"));
     pane.keys(&["Escape"]);
     for (columns, rows) in [("120", "40"), ("40", "10"), ("81", "25"), ("79", "23"), ("80", "24")] {
         pane.ask(&["resize-window", "-x", columns, "-y", rows]);
@@ -177,6 +177,8 @@ fn colours_and_characters_beyond_ascii_can_be_done_without() {
     // 39 is the terminal's own colour
     let is_colour = |code: &str| code.starts_with('3') && !code.starts_with("39");
     let coloured = |codes: &str| codes.split("\u{1b}[").any(|code| is_colour(code.trim_start_matches("1;")));
+    // wide enough for the queue over time, which is drawn with blocks
+    pane.ask(&["resize-window", "-x", "160", "-y", "40"]);
     pane.watch("LC_ALL=C.UTF-8", text(&log));
     let codes = pane.ask(&["capture-pane", "-p", "-e"]);
     assert!(coloured(&codes) && !codes.is_ascii(), "{codes}");

@@ -10,6 +10,7 @@ use diskwright_base::{Frame, LogPiece};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_planner::series::LoadSeries;
+use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
@@ -229,7 +230,9 @@ fn answer(
     let style = output::style();
     output::text(&screen::draw(first, &DisplayZone::local(), &style))?;
     if !predicted.is_empty() {
-        let lines = predicted.iter().map(|gain| format!("  {}\n", style.clean(&gains::words(gain))));
+        let columns = style.width.saturating_sub(4);
+        let wrapped = |gain| wrap(&style.clean(&gains::words(gain)), columns, 0).join("\n    ");
+        let lines = predicted.iter().map(|gain| format!("  {}\n", wrapped(gain)));
         output::text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
     }
     if others.is_empty() { Ok(()) } else { output::text(&screen::others(others, &style)) }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::BaselineError;
-use crate::figure::{ThreadShare, WorkKernel};
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
 /// Chains that do not depend on each other, so that a processor's width counts.

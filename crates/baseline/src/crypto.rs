@@ -6,7 +6,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::digest;
 
 use crate::BaselineError;
-use crate::figure::{ThreadShare, WorkKernel};
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
 /// Bytes of a piece: the largest TLS record.

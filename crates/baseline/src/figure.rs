@@ -1,29 +1,8 @@
 //! What is measured: the list of figures. Each is work that a kernel (a closure) does in a given number of units.
 
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, compute, crypto, loopback, memory, system};
-
-/// Does so many rounds of work and gives a sum that depends on all of them.
-pub type RoundFunction = Box<dyn FnMut(u64) -> Result<u64, BaselineError> + Send>;
-
-/// Work that can be timed.
-pub struct WorkKernel {
-    /// Does the work.
-    pub work: RoundFunction,
-    /// Units of the figure in a round: operations, bytes.
-    pub units: f64,
-    /// The sum is the same whenever the same rounds are done by a new kernel.
-    pub is_repeatable: bool,
-}
-
-/// A share of the work: which thread of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadShare {
-    /// From 0.
-    pub index: usize,
-    /// Threads in all.
-    pub threads: usize,
-}
 
 /// Whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

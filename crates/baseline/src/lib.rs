@@ -16,6 +16,7 @@ pub mod compute;
 pub mod crypto;
 pub mod document;
 pub mod figure;
+pub mod kernel;
 pub mod loopback;
 pub mod machine;
 pub mod memory;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use crate::figure::{ThreadShare, WorkKernel};
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, io};
 

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use crate::BaselineError;
-use crate::figure::{ThreadShare, WorkKernel};
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
 /// Bytes of a cache line. Lines of 128 bytes count as two, of which one is brought along.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, disable_transparent_huge_pages, sched_getaffinity, sched_setaffinity};
 
-use crate::figure::{ThreadShare, WorkKernel};
+use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, io};
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::BaselineError;
-use crate::figure::{FigureDefinition, FigureKind, ThreadShare};
+use crate::figure::{FigureDefinition, FigureKind};
+use crate::kernel::ThreadShare;
 use crate::machine::WorkingSizes;
 
 /// Work that was done.

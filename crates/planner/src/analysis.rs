@@ -175,16 +175,8 @@ impl StorageDesign<'_> {
     /// 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of the
     /// variance of an idle design and of waits. That of a wait W is W² + 2/3 W E[S³] / E[S²] (Takács, for
     /// M/G/1: W² + λ E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))). Small writes to parity wait twice.
-    /// Of SSDs they are the solver's, which knows what programs and garbage collection make reads wait.
     /// An estimate; the short list has those of the simulation.
     pub fn percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
-        let write_back = self.path.is_some_and(|path| path.write_back);
-        if let (DeviceModel::Flash(_), false) = (&self.part.device, write_back) {
-            let random = Demand { sequential_share: None, ..demand.clone() };
-            let found = analytic::solve(&self.system(&random, 0)).ok()?;
-            let workload = found.workloads.first()?;
-            return Some([0.95, 0.99].map(|share| workload.percentile_s(share)));
-        }
         let idle = self.respond(&demand.scaled(1e-4)).ok()??;
         let (share, cv2) = (demand.read_share(), self.variation());
         let turns = [1.0, if self.level.info().parities > 0 { 2.0 } else { 1.0 }];

@@ -135,7 +135,7 @@ pub(super) mod tests {
     fn a_command_that_hangs_is_ended_with_its_children_and_a_failure_is_said() {
         let begin = Instant::now();
         let slow = run_within("sleep 60 & sleep 60; true", &event(), "{}", Duration::from_millis(200)).unwrap_err();
-        assert!(slow.to_string().contains("was ended") && begin.elapsed() < Duration::from_secs(10), "{slow}");
+        assert!(slow.to_string().contains("was killed") && begin.elapsed() < Duration::from_secs(10), "{slow}");
         let failed = run("exit 3", &event(), "{}").unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");
         // a command that does not read what may be more than a pipe takes

@@ -90,7 +90,8 @@ mod tests {
     fn a_recorder_is_told_in_a_line() {
         let trace = json!({ "method": "bpf", "sampled": 2, "requests": 9, "lost_events": 0, "cost_share": 0.004 });
         let text = line(&json!({ "pid": 7, "log": "/a", "trace": trace }));
-        let told = "traces single requests (bpf, 1 of 2 places): 9 requests, 0 events lost, 0.40 % of the processors";
+        let told =
+            "traces single requests (bpf, 1 of 2 address ranges): 9 requests, 0 events lost, 0.40 % of the processors";
         assert_eq!(text, format!("recorder 7 (/a): {told}\n"));
         assert_eq!(line(&recorder(7, "/a").1), "recorder 7 (/a): does not trace single requests\n");
     }

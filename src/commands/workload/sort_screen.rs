@@ -51,7 +51,7 @@ pub fn text(runs: &[PlacedSort]) -> String {
 /// What SAS 1998's formula says of these rows.
 fn formula(outcome: &SortOutcome) -> String {
     format!(
-        "To sort in memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
+        "In memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
         bytes(published(outcome) as f64),
         bytes(needed(outcome) as f64)
     )

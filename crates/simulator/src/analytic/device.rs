@@ -60,8 +60,6 @@ struct FlashParts {
     dies: usize,
     /// The programs behind its buffer.
     behind: usize,
-    /// What these move on the channels.
-    moved: usize,
 }
 
 /// The centers of equal devices.
@@ -151,8 +149,7 @@ impl DeviceCenters {
     pub fn all(&self) -> Vec<usize> {
         match &self.parts {
             DeviceParts::Flash(parts) => {
-                let FlashParts { processor, links, channel, dies, behind, moved, .. } = *parts;
-                vec![processor, links[0], links[1], channel, dies, behind, moved]
+                vec![parts.processor, parts.links[0], parts.links[1], parts.channel, parts.dies, parts.behind]
             }
             DeviceParts::Volume { buckets: [reads, writes], .. } if reads == writes => reads.to_vec(),
             DeviceParts::Volume { buckets, .. } => buckets.concat(),
@@ -164,7 +161,6 @@ impl DeviceCenters {
     pub fn behind(&self, center: usize) -> Option<usize> {
         match &self.parts {
             DeviceParts::Flash(parts) if parts.dies == center => Some(parts.behind),
-            DeviceParts::Flash(parts) if parts.channel == center => Some(parts.moved),
             _ => None,
         }
     }
@@ -181,7 +177,7 @@ impl DeviceCenters {
 
     /// Programs of so many requests a second make reads wait.
     pub fn programs(&self, network: &mut AnalyticNetwork, requests: f64) {
-        let DeviceParts::Flash(FlashParts { model, dies, behind, channel, moved, .. }) = &self.parts else { return };
+        let DeviceParts::Flash(FlashParts { model, dies, behind, .. }) = &self.parts else { return };
         let spec = model.spec();
         let (program, erase) = (spec.program as f64 * S, spec.erase as f64 * S);
         let most = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S);
@@ -194,46 +190,16 @@ impl DeviceCenters {
         let waits = [(1.0 - erasing, most.min(program / 2.0)), (erasing, most.min(erase / 2.0))];
         let mean: f64 = waits.iter().map(|(share, time)| share * time).sum();
         let square: f64 = waits.iter().map(|(share, time)| share * time * time * 4.0 / 3.0).sum();
-        add_waits(network, *dies, busy, (mean, square), true);
-        // pages go to the dies by the channels that reads need, garbage collection's both ways. Dies take turns, so
-        // that a channel gets them evenly and they do not wait for each other; a program and what is moved with it (n
-        // or n + 1 pages) come at one moment. A read waits for what of that is left when its die has the page
-        let full = (requests * network.behind(*moved)).min(1.0);
-        let page = f64::from(spec.page * spec.planes) / spec.channel;
-        let (moves, read) = (model.moves().0, spec.read as f64 * S);
-        let mean_of = |of: &dyn Fn(f64) -> f64| {
-            let aged = |pages: f64| of(page * (1.0 + 2.0 * pages));
-            (1.0 - moves.fract()) * aged(moves.floor()) + moves.fract() * aged(moves.floor() + 1.0)
-        };
-        let [all, left, half, third] = [
-            mean_of(&|time| time),
-            mean_of(&|time| (time - read).max(0.0)),
-            mean_of(&|time| (time - read).max(0.0).powi(2) / 2.0),
-            mean_of(&|time| (time - read).max(0.0).powi(3) / 3.0),
-        ];
-        if left > 0.0 {
-            add_waits(network, *channel, full * left / all, (half / left, third / left), false);
-        }
-    }
-}
-
-/// Visits of a center find, with a chance, what takes a time first: of that mean and mean square, s and s². They hold
-/// the center meanwhile (`held`), or wait beside it.
-fn add_waits(network: &mut AnalyticNetwork, center: usize, chance: f64, (mean, square): (f64, f64), held: bool) {
-    for step in network.classes.iter_mut().flat_map(|class| &mut class.steps) {
-        let (mut delay, mut delay_variance) = (0.0, 0.0);
-        for visit in step.visits.iter_mut().filter(|visit| visit.center == center) {
-            let ServiceDemand::Fixed(time, variance) = &mut visit.work else { continue };
-            // any of the members that it needs
-            let met = 1.0 - (1.0 - chance).powf(visit.times);
-            let (more, spread) = (met * mean, met * square - (met * mean).powi(2));
-            match held {
-                true => (*time, *variance) = (*time + more, *variance + spread),
-                false => (delay, delay_variance) = (delay + more, delay_variance + spread),
+        for class in &mut network.classes {
+            for visit in class.steps.iter_mut().flat_map(|step| &mut step.visits) {
+                if let (ServiceDemand::Fixed(time, variance), true) = (&mut visit.work, visit.center == *dies) {
+                    // any of the dies that it needs
+                    let met = 1.0 - (1.0 - busy).powf(visit.times);
+                    *time += met * mean;
+                    *variance += met * square - (met * mean).powi(2);
+                }
             }
         }
-        step.delay_s += delay;
-        step.delay_variance_s2 += delay_variance;
     }
 }
 
@@ -274,7 +240,6 @@ impl FlashParts {
             fixed(self.processor, spec.command_write as f64 * S),
             fixed(self.links[1], bytes / spec.link),
             fixed(self.behind, 0.0),
-            fixed(self.moved, 0.0),
         ];
         if !self.model.buffers() {
             visits.push(fixed(self.dies, spec.program as f64 * S));
@@ -341,7 +306,7 @@ impl NetworkAppender<'_> {
         let channel = self.center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };
         let dies = self.center(all_dies * planes, 1.0);
-        let (behind, moved) = (self.center(1.0, 1.0), self.center(1.0, 1.0));
+        let behind = self.center(1.0, 1.0);
         let (mut units, mut writes) = (0.0, 0.0);
         for (blocks, _, share) in asked.sizes.iter().filter(|(_, write, _)| *write) {
             units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit)).ceil().max(1.0);
@@ -350,16 +315,12 @@ impl NetworkAppender<'_> {
         let units = if writes > 0.0 { units / writes } else { 0.0 };
         // of each program: the page of each plane, what garbage collection moves, its part of an erase
         let group = f64::from(spec.page / spec.unit * spec.planes);
-        let (moves, reading) = if asked.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
+        let (moved, reading) = if asked.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
         let program = spec.program as f64 * S;
         let erase = spec.erase as f64 * S / f64::from(spec.pages);
-        let each = (program + erase) * (1.0 + moves) + moves * reading * spec.read as f64 * S;
+        let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read as f64 * S;
         self.network.centers[behind].behind_s = units / group * each / all_dies;
-        // and on the channels: its pages, and what is moved in and out again
-        let page = f64::from(spec.page * spec.planes) / spec.channel;
-        let on_channels = units / group * page * (1.0 + 2.0 * moves) / f64::from(spec.channels);
-        self.network.centers[moved].behind_s = on_channels;
         let links = [read_link, write_link];
-        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, behind, moved })
+        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, behind })
     }
 }
