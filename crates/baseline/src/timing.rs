@@ -116,7 +116,8 @@ pub fn calibrate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{FIGURES, ThreadCounts, WorkKernel, definition};
+    use crate::figure::{FIGURES, ThreadCounts, definition};
+    use crate::kernel::WorkKernel;
 
     fn sizes() -> WorkingSizes {
         WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 }
