@@ -190,7 +190,8 @@ fn of_several_machines_one_is_read() {
 
 /// Places of a file; of what fills the ends of buffers only a few.
 fn places(file: &[u8]) -> Vec<usize> {
-    let is_content = |index: &usize| file[*index] != 0xff || file.get(index + 1) != Some(&0xff) || index % 256 == 0;
+    let is_content =
+        |index: &usize| file[*index] != 0xff || file.get(index + 1) != Some(&0xff) || index.is_multiple_of(256);
     let all: Vec<usize> = (0..file.len()).filter(is_content).collect();
     sweep(all.len(), 400).into_iter().map(|number| all[number]).collect()
 }
