@@ -114,7 +114,7 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
     for (number, (time_ns, buffers)) in seen.iter().enumerate() {
         let replayed = Follower::new().look(&until(&logged, *time_ns));
         let (before, after) = (shown(buffers), shown(&replayed));
-        assert!(replayed == *buffers, "tick {number}:\n{before}\count the log:\n{after}");
+        assert!(replayed == *buffers, "tick {number}:\n{before}\n in the log:\n{after}");
     }
     let last = shown(&seen[TICKS - 1].1);
     assert!(last.contains("ALERT own.always") && last.contains("Memory"), "{last}");
