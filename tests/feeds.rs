@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{diskwright, folder, said};
+use crate::common::{diskwright, folder, interrupt, said};
 
 use serde_json::Value;
 
@@ -251,9 +251,4 @@ fn wait(what: &str, is_so: impl Fn() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
         let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
     }
-}
-
-fn interrupt(child: &Child) {
-    let id = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
-    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{command, folder, json, said, success, text, until};
+use crate::common::{command, folder, interrupt, json, said, success, text, until};
 use crate::trace::TracedDisk;
 
 /// Words to the program with a run directory of its own.
@@ -35,8 +35,7 @@ impl BackgroundRecorder {
     }
 
     fn interrupt(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        interrupt(&self.0);
         assert!(self.0.wait().expect("an end").success());
     }
 }

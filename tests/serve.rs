@@ -13,7 +13,7 @@ use diskwright_base::{Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topo
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
-use crate::common::{command, diskwright, folder, json, said, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, said, text, until};
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
@@ -334,8 +334,7 @@ fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
     }
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
     drop((crowd, slow));
-    let id = i32::try_from(recorder.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
-    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("told");
+    interrupt(&recorder);
     let done = recorder.wait_with_output().expect("ended");
     let sum = json(&done);
     assert!(sum["ticks_lost"] == 0 && sum["ticks"].as_u64().is_some_and(|ticks| ticks > 10), "{sum}");

@@ -33,6 +33,15 @@ fn stalling(place: &Path) -> PathBuf {
     place.to_owned()
 }
 
+/// Opens the host and waits until its whole log was searched for alerts.
+fn wait_for_alerts(served: &Served) {
+    served.json("/api/host");
+    until("the log to be looked through", || {
+        let host = served.json("/api/host");
+        host["read"] == 1.0 && host["alerts_ready"] == true
+    });
+}
+
 fn ids(range: &Value) -> Vec<&str> {
     range["alerts"].as_array().expect("a list").iter().filter_map(|alert| alert["id"].as_str()).collect()
 }
@@ -42,11 +51,7 @@ fn alerts_are_found_in_a_log_that_holds_none() {
     let place = folder("serve-alerts");
     let log = stalling(&place.join("log"));
     let served = Served::start(&[text(&log)]);
-    served.json("/api/host");
-    until("the log to be looked through", || {
-        let host = served.json("/api/host");
-        host["read"] == 1.0 && host["alerts_ready"] == true
-    });
+    wait_for_alerts(&served);
     let range = served.json("/api/range");
     assert_eq!(ids(&range), ["disk.stall"], "{range}");
     let alert = &range["alerts"][0];
@@ -61,8 +66,7 @@ fn alerts_are_found_in_a_log_that_holds_none() {
     assert!(ids(&calm).is_empty(), "{calm}");
     // one may leave it out
     let served = Served::start(&[text(&log), "--no-alert", "disk.stall"]);
-    served.json("/api/host");
-    until("the log to be looked through", || served.json("/api/host")["alerts_ready"] == true);
+    wait_for_alerts(&served);
     assert!(ids(&served.json("/api/range")).is_empty());
 }
 
@@ -79,11 +83,7 @@ fn alerts_of_the_recorder_are_shown_once() {
     writer.note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
     writer.close().expect("closed");
     let served = Served::start(&[text(&log)]);
-    served.json("/api/host");
-    until("the log to be looked through", || {
-        let host = served.json("/api/host");
-        host["read"] == 1.0 && host["alerts_ready"] == true
-    });
+    wait_for_alerts(&served);
     let range = served.json("/api/range");
     assert_eq!(ids(&range), ["disk.stall"], "{range}");
     assert!(range["alerts"][0]["sentence"].as_str().is_some_and(|text| text.starts_with("recorded: ")), "{range}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{command, diskwright, folder, json, said, success, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, said, success, text, until};
 
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
@@ -99,8 +99,7 @@ fn an_interrupted_load_says_what_it_reached_and_leaves_nothing() {
         .spawn()
         .expect("starts");
     until("it works", || !is_empty(&folder));
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    interrupt(&child);
     let output = child.wait_with_output().expect("ended");
     assert!(output.status.code() == Some(1) && said(&output).contains("interrupted"), "{}", said(&output));
     assert_eq!(json(&output)["stopped"].as_str(), Some("interrupted"));

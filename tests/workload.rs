@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{command, diskwright, folder, json, said, success, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, said, success, text, until};
 
 fn is_empty(folder: &std::path::Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
@@ -137,8 +137,7 @@ fn an_interrupted_one_leaves_nothing() {
         .spawn()
         .expect("starts");
     until("it works", || !is_empty(&folder));
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    interrupt(&child);
     let output = child.wait_with_output().expect("ended");
     assert!(!output.status.success() && said(&output).contains("interrupted"), "{}", said(&output));
     assert!(is_empty(&folder));

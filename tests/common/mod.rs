@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -56,4 +56,10 @@ pub fn until(what: &str, holds: impl Fn() -> bool) {
         assert!(begin.elapsed() < Duration::from_secs(180), "waited three minutes for {what}");
         std::thread::park_timeout(Duration::from_millis(20));
     }
+}
+
+/// As Ctrl-C does.
+pub fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
 }

@@ -14,7 +14,7 @@
 //! The verifier walks every path that differs in a constant. A device's position is therefore loaded from memory,
 //! where it sees a number and not sixty-four.
 
-use super::assembler::{Arithmetic, Assembler, JumpCondition, Register, STACK, Width};
+use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, Register, STACK, Width};
 use crate::event::TracedOperation;
 use crate::latency::{FIRST_BITS, LAST_BITS, STEP_BITS, STEPS};
 
@@ -67,6 +67,11 @@ pub(super) struct CountWords {
     pub is_exclusive: bool,
 }
 
+/// How far behind the beginning of what a register points to a field lies; `None` where no instruction reaches it.
+pub(super) fn field_offset(bytes: usize) -> Option<i16> {
+    i16::try_from(bytes).ok()
+}
+
 impl CountWords {
     /// For so many devices, on a machine whose processors have numbers below `processors`.
     pub(super) fn new(positions: usize, processors: usize) -> CountWords {
@@ -94,6 +99,23 @@ impl CountWords {
         a.map_value(1, self.counts, (word * 8) as i32);
         a.value(Arithmetic::Move, 2, 1);
         a.add_to_memory(1, 0, 2);
+    }
+
+    /// Leaves unless a register holds the number of one of these devices; then its position is in [`DEVICE`].
+    pub(super) fn device(self, a: &mut Assembler, number: Register, devices: &[(u32, u32)], exit: Label) -> Option<()> {
+        let known = a.label();
+        for (device, position) in devices {
+            let next = a.label();
+            a.jump_if_word(JumpCondition::NotEqual, number, *device, next);
+            a.map_value(2, self.counts, i32::try_from(*position).ok()? * 8);
+            a.jump(known);
+            a.here(next);
+        }
+        a.jump(exit);
+        a.here(known);
+        a.load(Width::Long, DEVICE, 2, 0);
+        a.jump_if(JumpCondition::AtLeast, DEVICE, i32::try_from(self.positions).ok()?, exit);
+        Some(())
     }
 
     pub(super) fn now(self, a: &mut Assembler) {

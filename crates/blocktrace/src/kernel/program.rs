@@ -4,7 +4,9 @@
 //! take them out and count them (`counting.rs`).
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
-use super::counting::{CONTEXT, CountWords, DEVICE, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING};
+use super::counting::{
+    CONTEXT, CountWords, DEVICE, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset,
+};
 use crate::event::{BlockEventKind, TracedOperation};
 use crate::layout::EventLayout;
 
@@ -50,28 +52,13 @@ impl ProgramPlan<'_> {
         a.finish()
     }
 
-    fn offset(&self, at: usize) -> Option<i16> {
-        i16::try_from(at).ok()
-    }
-
     /// Leaves unless device, place and operation are counted; then device, operation and key are set.
     fn begin(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         a.register(Arithmetic::Move, CONTEXT, 1);
-        a.load(Width::Word, 1, CONTEXT, self.offset(self.layout.device)?);
-        let known = a.label();
-        for (device, position) in self.devices {
-            let next = a.label();
-            a.jump_if_word(JumpCondition::NotEqual, 1, *device, next);
-            a.map_value(2, self.words.counts, i32::try_from(*position).ok()? * 8);
-            a.jump(known);
-            a.here(next);
-        }
-        a.jump(exit);
-        a.here(known);
-        a.load(Width::Long, DEVICE, 2, 0);
-        a.jump_if(JumpCondition::AtLeast, DEVICE, i32::try_from(self.words.positions).ok()?, exit);
-        a.load(Width::Long, 3, CONTEXT, self.offset(self.layout.sector)?);
-        a.load(Width::Word, 4, CONTEXT, self.offset(self.layout.sectors?)?);
+        a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.device)?);
+        self.words.device(a, 1, self.devices, exit)?;
+        a.load(Width::Long, 3, CONTEXT, field_offset(self.layout.sector)?);
+        a.load(Width::Word, 4, CONTEXT, field_offset(self.layout.sectors?)?);
         self.operation(a, exit)?;
         if self.mask > 0 {
             a.jump_if(JumpCondition::AnyBit, 3, i32::try_from(self.mask).ok()?, exit);
@@ -85,7 +72,7 @@ impl ProgramPlan<'_> {
     /// A caller's flush is not counted here: it ends under other letters, without a place.
     fn operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
-        let letters = self.offset(self.layout.letters.offset)?;
+        let letters = field_offset(self.layout.letters.offset)?;
         let (plain, write, sync, set) = (a.label(), a.label(), a.label(), a.label());
         let put = |a: &mut Assembler, operation: TracedOperation| {
             a.value(Arithmetic::Move, 5, i32::from(operation.class()));
@@ -152,7 +139,7 @@ impl ProgramPlan<'_> {
 
     /// Sectors of the event, to both words of the entry.
     fn sectors(&self, a: &mut Assembler) -> Option<()> {
-        a.load(Width::Word, 1, CONTEXT, self.offset(self.layout.sectors?)?);
+        a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
         a.store(Width::Word, STACK, ENTRY + 16, 1);
         a.store(Width::Word, STACK, ENTRY + 20, 1);
         Some(())
@@ -175,7 +162,7 @@ impl ProgramPlan<'_> {
         a.jump_if(JumpCondition::Equal, 0, 0, fresh);
         a.store(Width::Long, 0, 8, NOW);
         // it may have grown since its start
-        a.load(Width::Word, 1, CONTEXT, self.offset(self.layout.sectors?)?);
+        a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
         a.store(Width::Word, 0, 16, 1);
         a.store(Width::Word, 0, 20, 1);
         a.jump(exit);
@@ -190,7 +177,7 @@ impl ProgramPlan<'_> {
 
     /// A request begins earlier on the device now: its entry moves.
     fn front_merge(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        let sectors = self.offset(self.layout.sectors?)?;
+        let sectors = field_offset(self.layout.sectors?)?;
         a.load(Width::Long, 1, STACK, KEY + 8);
         a.load(Width::Word, 2, CONTEXT, sectors);
         a.register(Arithmetic::Add, 1, 2);
@@ -199,7 +186,7 @@ impl ProgramPlan<'_> {
         a.jump_if(JumpCondition::Equal, 0, 0, exit);
         self.copy_entry(a);
         self.table_call(a, DELETE);
-        a.load(Width::Long, 1, CONTEXT, self.offset(self.layout.sector)?);
+        a.load(Width::Long, 1, CONTEXT, field_offset(self.layout.sector)?);
         a.store(Width::Long, STACK, KEY + 8, 1);
         self.update(a, exit);
         Some(())
@@ -226,7 +213,7 @@ impl ProgramPlan<'_> {
         if self.layout.kind == BlockEventKind::Complete {
             // a part is done: the rest goes on from there
             a.load(Width::Word, 1, STACK, ENTRY + 16);
-            a.load(Width::Word, 2, CONTEXT, self.offset(self.layout.sectors?)?);
+            a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
             a.jump_if(JumpCondition::Equal, 2, 0, whole);
             a.jump_if_register(JumpCondition::AtLeast, 2, 1, whole);
             a.register(Arithmetic::Sub, 1, 2);
@@ -239,7 +226,7 @@ impl ProgramPlan<'_> {
         }
         a.here(whole);
         let error = match self.layout.error {
-            Some(error) => Some(self.offset(error)?),
+            Some(error) => Some(field_offset(error)?),
             None => None,
         };
         self.words.request(a, error)

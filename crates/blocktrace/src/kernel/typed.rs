@@ -3,7 +3,7 @@
 //! when requests were issued, by their addresses, for the time at the device.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
-use super::counting::{CONTEXT, CountWords, DEVICE, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING};
+use super::counting::{CONTEXT, CountWords, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset};
 use super::program::{DELETE, LOOK_UP, UPDATE};
 use super::types::RequestFields;
 use crate::event::TracedOperation;
@@ -43,14 +43,14 @@ impl TypedPlan<'_> {
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
         a.here(has_data);
         a.load(Width::Long, 1, CONTEXT, 0);
-        a.load(Width::Word, 2, 1, offset(self.fields.length)?);
+        a.load(Width::Word, 2, 1, field_offset(self.fields.length)?);
         a.jump_if_register(JumpCondition::AtLeast, 4, 2, whole);
         // a part is done
         a.register(Arithmetic::Move, NOW, 4);
         self.words.part(&mut a)?;
         a.jump(exit);
         a.here(whole);
-        a.load(Width::Long, 3, 1, offset(self.fields.start)?);
+        a.load(Width::Long, 3, 1, field_offset(self.fields.start)?);
         a.jump_if(JumpCondition::NotEqual, 3, 0, started);
         self.words.count(&mut a, WITHOUT_BEGINNING);
         a.jump(exit);
@@ -112,24 +112,13 @@ impl TypedPlan<'_> {
         a.register(Arithmetic::Move, CONTEXT, 1);
         a.load(Width::Long, 1, CONTEXT, request);
         // a field of no structure reads as zero
-        a.load(Width::Long, 2, 1, offset(fields.queue)?);
-        a.load(Width::Long, 2, 2, offset(fields.disk)?);
-        a.load(Width::Word, 3, 2, offset(fields.major)?);
-        a.load(Width::Word, 4, 2, offset(fields.first_minor)?);
+        a.load(Width::Long, 2, 1, field_offset(fields.queue)?);
+        a.load(Width::Long, 2, 2, field_offset(fields.disk)?);
+        a.load(Width::Word, 3, 2, field_offset(fields.major)?);
+        a.load(Width::Word, 4, 2, field_offset(fields.first_minor)?);
         a.value(Arithmetic::ShiftLeft, 3, 20);
         a.register(Arithmetic::Add, 3, 4);
-        let known = a.label();
-        for (device, position) in self.devices {
-            let next = a.label();
-            a.jump_if_word(JumpCondition::NotEqual, 3, *device, next);
-            a.map_value(2, self.words.counts, i32::try_from(*position).ok()? * 8);
-            a.jump(known);
-            a.here(next);
-        }
-        a.jump(exit);
-        a.here(known);
-        a.load(Width::Long, DEVICE, 2, 0);
-        a.jump_if(JumpCondition::AtLeast, DEVICE, i32::try_from(self.words.positions).ok()?, exit);
+        self.words.device(a, 3, self.devices, exit)?;
         self.operation(a, exit)
     }
 
@@ -139,7 +128,7 @@ impl TypedPlan<'_> {
         let fields = self.fields;
         let number = |value: u32| i32::try_from(value).ok();
         let (placed, set) = (a.label(), a.label());
-        a.load(Width::Word, 4, 1, offset(fields.flags)?);
+        a.load(Width::Word, 4, 1, field_offset(fields.flags)?);
         a.register(Arithmetic::Move, 5, 4);
         a.value(Arithmetic::And, 5, number(fields.operation_mask)?);
         let [discard, erase] = fields.discards;
@@ -157,14 +146,10 @@ impl TypedPlan<'_> {
         a.value(Arithmetic::Move, OPERATION, Write as i32);
         a.here(placed);
         if self.mask > 0 {
-            a.load(Width::Long, 3, 1, offset(fields.sector)?);
+            a.load(Width::Long, 3, 1, field_offset(fields.sector)?);
             a.jump_if(JumpCondition::AnyBit, 3, number(u32::try_from(self.mask).ok()?)?, exit);
         }
         a.here(set);
         Some(())
     }
-}
-
-fn offset(bytes: usize) -> Option<i16> {
-    i16::try_from(bytes).ok()
 }

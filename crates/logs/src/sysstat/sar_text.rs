@@ -51,15 +51,8 @@ struct SarTextLog<'b, 'c> {
     line: u64,
 }
 
-/// First words of what the sar of other systems writes.
-const OTHERS: [&str; 3] = ["AIX", "HP-UX", "SunOS"];
-
 /// True where a head has a table of sar, mpstat or pidstat.
 pub fn recognise(head: &InputHead<'_>) -> bool {
-    // another system's sar, some of whose headings are the same
-    if head.lines().any(|line| line.split_whitespace().next().is_some_and(|word| OTHERS.contains(&word))) {
-        return false;
-    }
     head.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let headings = match (row_time(&words), words.as_slice()) {
