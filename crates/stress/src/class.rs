@@ -85,8 +85,8 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
         return Ok(class.clone());
     }
     let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
-    let near = nearest(name, ids.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    Err(StressError::Usage(format!("there is no class `{name}`{near} Classes: {}", ids.join(", "))))
+    let near = nearest(name, ids.iter().copied()).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+    Err(StressError::Usage(format!("there is no class `{name}`{near}; classes: {}", ids.join(", "))))
 }
 
 impl StressClass {

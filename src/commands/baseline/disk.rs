@@ -9,6 +9,15 @@ use diskwright_results::document::ProbeDocument;
 
 use crate::commands::{Failure, output};
 
+/// Refuses, before minutes are measured, a target that can neither be read nor made.
+pub fn check(target: &Path) -> Result<(), Failure> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if target.exists() || folder.is_dir() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("--disk {}: there is no such folder", output::name(target.display()))))
+}
+
 /// Measures a target; the device's profile is saved as always.
 pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
     let child = Command::new("/proc/self/exe")

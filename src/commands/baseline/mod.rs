@@ -76,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for file in arguments.output.iter().chain(&arguments.svg) {
         output_file::check(file)?;
     }
+    arguments.disk.as_deref().map_or(Ok(()), disk::check)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
