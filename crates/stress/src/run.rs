@@ -1,7 +1,7 @@
 //! A load made to run: first as fast as it goes, to know the most, then at a share of that.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{Timespec, nanosleep};
@@ -11,9 +11,13 @@ use crate::StressError;
 use crate::loads::{LoadMost, StressLoad, WorkStep};
 use crate::pace::WorkPace;
 
-/// How long a load runs as fast as it goes before that is measured, and how long it is measured.
+/// How long a load runs as fast as it goes before that is measured, and how long each measurement takes.
 const WARM_UP: Duration = Duration::from_millis(500);
-const MEASURED: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(1);
+/// It is measured again until two in sequence differ by less than this share: pages that are touched for the first time
+/// are fast, and a disk may slow down.
+const SETTLED: f64 = 0.05;
+const MOST_MEASUREMENTS: usize = 8;
 /// How long each number of workers is tried.
 const TRIED: Duration = Duration::from_millis(600);
 /// More workers are worth having where twice as many bring so much more.
@@ -71,11 +75,24 @@ pub fn scale(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadScale, Stre
         }
     }
     as_fast_as_it_goes(&mut load.workers[..workers], WARM_UP, stop)?;
-    let most = as_fast_as_it_goes(&mut load.workers[..workers], MEASURED, stop)?;
+    let most = settled(|| as_fast_as_it_goes(&mut load.workers[..workers], MEASURED, stop))?;
     if most <= 0.0 && !stop.load(Ordering::Relaxed) {
         return Err(StressError::Unavailable("the load did nothing in two seconds".into()));
     }
     Ok(LoadScale { most, workers })
+}
+
+/// The mean of the first two measurements in sequence that agree, or of the last two.
+fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64, StressError> {
+    let mut before = measure()?;
+    for _ in 2..MOST_MEASUREMENTS {
+        let now = measure()?;
+        if (now - before).abs() <= SETTLED * before {
+            return Ok((before + now) / 2.0);
+        }
+        before = now;
+    }
+    Ok((before + measure()?) / 2.0)
 }
 
 fn as_fast_as_it_goes(workers: &mut [WorkStep], lasts: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
@@ -94,8 +111,7 @@ pub fn hold(
     lasts: Duration,
     stop: &AtomicBool,
 ) -> Result<LoadOutcome, StressError> {
-    let per_worker = share * scale.most / scale.workers as f64;
-    let per_s = if matches!(load.most, LoadMost::Filled(_)) { f64::INFINITY } else { per_worker };
+    let per_s = if matches!(load.most, LoadMost::Filled(_)) { f64::INFINITY } else { share * scale.most };
     let (done, wall) = work(&mut load.workers[..scale.workers], WorkPace { per_s }, lasts, stop)?;
     let wall_s = wall.as_secs_f64();
     let rate = match &load.most {
@@ -105,6 +121,21 @@ pub fn hold(
     Ok(LoadOutcome { per_s: rate, reached: rate / scale.most, wall_s })
 }
 
+/// What all workers did together. They share one schedule, so that the quick make up for the slow.
+#[derive(Default)]
+struct SharedTotal(AtomicU64);
+
+impl SharedTotal {
+    fn add(&self, units: f64) {
+        let more = |bits| Some((f64::from_bits(bits) + units).to_bits());
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Lets workers work side by side, and gives what they did together and how long that was.
 fn work(
     workers: &mut [WorkStep],
@@ -112,20 +143,17 @@ fn work(
     lasts: Duration,
     stop: &AtomicBool,
 ) -> Result<(f64, Duration), StressError> {
-    let (total, failure) = (Mutex::new(0.0), Mutex::new(None));
+    let (total, failure) = (SharedTotal::default(), Mutex::new(None));
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for step in workers {
             scope.spawn(|| {
-                let result =
-                    one(step, pace, begun, lasts, &|| stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed));
-                match result {
-                    Ok(done) => *total.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += done,
-                    Err(error) => {
-                        is_over.store(true, Ordering::Relaxed);
-                        failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
-                    }
+                let must_end =
+                    || begun.elapsed() >= lasts || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
+                if let Err(error) = one(step, pace, begun, &total, &must_end) {
+                    is_over.store(true, Ordering::Relaxed);
+                    failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
                 }
             });
         }
@@ -134,31 +162,28 @@ fn work(
     if let Some(error) = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
         return Err(error);
     }
-    Ok((total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), wall))
+    Ok((total.get(), wall))
 }
 
 fn one(
     step: &mut WorkStep,
     pace: WorkPace,
     begun: Instant,
-    lasts: Duration,
-    is_over: &dyn Fn() -> bool,
-) -> Result<f64, StressError> {
-    let (mut done, mut last) = (0.0, 0.0);
-    loop {
-        let elapsed = begun.elapsed();
-        if elapsed >= lasts || is_over() {
-            return Ok(done);
-        }
+    total: &SharedTotal,
+    must_end: &dyn Fn() -> bool,
+) -> Result<(), StressError> {
+    let mut last = 0.0;
+    while !must_end() {
         // half a step early as often as half a step late: the mean of few large steps is right as well
-        match pace.rest(done + last / 2.0, elapsed) {
+        match pace.rest(total.get() + last / 2.0, begun.elapsed()) {
             Some(time) => rest(time),
             None => {
                 last = step()?;
-                done += last;
+                total.add(last);
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -184,6 +209,37 @@ mod tests {
         let outcome = hold(&mut load, scale, 0.5, Duration::from_millis(400), &stop).unwrap();
         // 20 steps are due; more than those and a step of each worker cannot be, however late the machine
         assert!(outcome.per_s * outcome.wall_s <= 22.5 && outcome.per_s > 0.0, "{outcome:?}");
+    }
+
+    #[test]
+    fn the_most_is_what_it_settles_at() {
+        let measured = |values: &[f64]| {
+            let mut values = values.iter().copied();
+            let most = settled(|| Ok(values.next().unwrap())).unwrap();
+            (most, values.len())
+        };
+        // fast at first
+        assert_eq!(measured(&[107.0, 60.0, 43.0, 44.0, 1.0]), (43.5, 1));
+        assert_eq!(measured(&[100.0, 104.0, 1.0]), (102.0, 1));
+        // it never settles: the last two
+        assert_eq!(measured(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 3.0, 9.0]), (2.0, 1));
+        // nothing at all is an answer too
+        assert_eq!(measured(&[0.0, 0.0, 1.0]), (0.0, 1));
+    }
+
+    #[test]
+    fn a_worker_rests_when_all_together_are_ahead() {
+        let steps = |done: f64| {
+            let total = SharedTotal::default();
+            total.add(done);
+            let begun = Instant::now();
+            let must_end = || begun.elapsed() >= Duration::from_millis(30) || total.get() > done + 9.0;
+            let mut step: WorkStep = Box::new(|| Ok(1.0));
+            one(&mut step, WorkPace { per_s: 100.0 }, begun - Duration::from_secs(1), &total, &must_end).unwrap();
+            total.get() - done
+        };
+        // after a second 100 are due: the others are far ahead, or have left all of it to this one
+        assert_eq!((steps(1e9), steps(0.0)), (0.0, 10.0));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::commands::live::{self, Pacer, nap};
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
-/// A load holds for so long before and after it is watched.
+/// A load holds for so long before it is watched, and for twice as long after: on a full machine the watching is late.
 const MARGIN: Duration = Duration::from_millis(1500);
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -111,7 +111,7 @@ fn tried(
     }
     let others = machine::busy(Duration::from_millis(500));
     let share = class.share(class.level).map_err(failure)?;
-    let request = StressRequest { class, share, lasts: lasts + MARGIN * 2, dir: &arguments.dir, seed: arguments.seed };
+    let request = StressRequest { class, share, lasts: lasts + MARGIN * 3, dir: &arguments.dir, seed: arguments.seed };
     match watched(&request, lasts, stop) {
         Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
         Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),

@@ -90,7 +90,7 @@ pub(super) fn sync(class: &StressClass, options: &LoadOptions) -> Result<StressL
 
 pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let folder = Arc::new(WorkFolder::create(&options.folder)?);
-    let worker = |worker: u32| -> Result<WorkStep, StressError> {
+    let worker = |worker: u64| -> Result<WorkStep, StressError> {
         let path = folder.path().join(worker.to_string());
         fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
         let open = File::open(&path).map_err(io(&path, "cannot be opened"))?;
@@ -103,7 +103,8 @@ pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressL
             Ok(1.0)
         }))
     };
-    Ok(StressLoad { workers: (0..4).map(worker).collect::<Result<_, _>>()?, most: LoadMost::Measured })
+    let workers = (0..MOST_WORKERS).map(worker).collect::<Result<_, _>>()?;
+    Ok(StressLoad { workers, most: LoadMost::MeasuredByDoubling })
 }
 
 /// A file comes under one name, gets another, and the one before it goes.
