@@ -88,13 +88,19 @@ impl<'a, 't> TomlFields<'a, 't> {
 
     /// A key's value, marked as known.
     pub fn take(&self, key: &'static str) -> Option<TomlValue<'a, 't>> {
-        self.known.borrow_mut().push(key);
+        self.know(&[key]);
         self.value(key)
     }
 
     /// Marks keys as known that another reader of the same table takes.
     pub fn know(&self, keys: &[&'static str]) {
-        self.known.borrow_mut().extend(keys);
+        let mut known = self.known.borrow_mut();
+        for key in keys {
+            // one that is taken twice is listed once
+            if !known.contains(key) {
+                known.push(key);
+            }
+        }
     }
 
     fn expected(&self, key: &str, what: &str, value: TomlValue<'_, '_>) {
@@ -424,6 +430,11 @@ mod tests {
             ),
             ("tme = '5s'", |f| _ = f.time("time"), "unknown key `tme`; did you mean `time`?"),
             ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known keys are time, on"),
+            (
+                "zzz = 1",
+                |f| _ = (f.time("time"), f.know(&["on", "time"]), f.truth("on")),
+                "unknown key `zzz`; known keys are time, on",
+            ),
             ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is not a multiple of 512 bytes"),
             ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes; expected one block to 4608"),
         ];
