@@ -37,7 +37,7 @@ impl DriveState {
         // dirty blocks that another segment holds must not be passed by
         let clear = || found.is_some_and(|index| self.segments.get(index).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
-            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear()),
+            BackgroundActivity::Behind { time, .. } => time > now && !(cache.hits_aside && whole && clear()),
             BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),
             BackgroundActivity::Nothing => false,
         };
