@@ -95,9 +95,9 @@ impl<'a, 't> TomlFields<'a, 't> {
     /// Marks keys as known that another reader of the same table takes.
     pub fn know(&self, keys: &[&'static str]) {
         let mut known = self.known.borrow_mut();
-        for key in keys {
+        for key in keys.iter().copied() {
             // one that is taken twice is listed once
-            if !known.contains(key) {
+            if !known.contains(&key) {
                 known.push(key);
             }
         }
