@@ -104,7 +104,9 @@ fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
             }
             MixedOutcome::Solved(error, by_percentile) => {
                 found.push((kind, rows[0].number, error));
-                by_percentile.iter().for_each(|errors| (0..2).for_each(|which| percentiles[which].push(errors[which].abs())));
+                by_percentile
+                    .iter()
+                    .for_each(|errors| (0..2).for_each(|which| percentiles[which].push(errors[which].abs())));
             }
         }
     }

@@ -133,7 +133,9 @@ impl<'a> NetworkBuilder<'a> {
         for target in targets {
             let drives: &[u32] = match target {
                 WorkloadTarget::Drive(drive) => std::slice::from_ref(drive),
-                WorkloadTarget::Array(index) => &self.system.arrays.get(*index).ok_or_else(|| missing("array"))?.members,
+                WorkloadTarget::Array(index) => {
+                    &self.system.arrays.get(*index).ok_or_else(|| missing("array"))?.members
+                }
             };
             if let Some(drive) = drives.iter().find(|drive| used.contains(drive)) {
                 return Err(UnsolvedReason::Part { of: self.system.drive_name(*drive), part: UnsolvedPart::Shared });

@@ -60,7 +60,8 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
         }
     }
     utilisations.retain(|(_, busy)| *busy > 0.0);
-    let named = |center: usize| built.names.iter().find(|(index, _)| *index == center).and_then(|(_, names)| names.first());
+    let named =
+        |center: usize| built.names.iter().find(|(index, _)| *index == center).and_then(|(_, names)| names.first());
     let limits = built.devices.iter().filter_map(|devices| {
         let limits = devices.limits()?;
         Some((named(limits[0])?.clone(), limits.map(busy)))

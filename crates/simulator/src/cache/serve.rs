@@ -435,7 +435,10 @@ impl Cache {
         loop {
             let head = |write: bool| {
                 let queue = if write { &self.flights.writers } else { &self.flights.readers };
-                queue.front().filter(|_| !stuck[usize::from(write)]).map(|request| (self.flights.asked(*request).turn, *request))
+                queue
+                    .front()
+                    .filter(|_| !stuck[usize::from(write)])
+                    .map(|request| (self.flights.asked(*request).turn, *request))
             };
             let write = match (head(false), head(true)) {
                 (None, None) => return,

@@ -32,10 +32,12 @@ impl DriveState {
         let (overheads, cache) = (&model.overheads, &model.cache);
         let query = self.query(now, io);
         let found = self.segments.find(&query);
-        let held = found.map_or(0, |index| self.segments.get(index).end.saturating_sub(io.first).min(u64::from(io.blocks)));
+        let held =
+            found.map_or(0, |index| self.segments.get(index).end.saturating_sub(io.first).min(u64::from(io.blocks)));
         let whole = held == u64::from(io.blocks);
         // dirty blocks that another segment holds must not be passed by
-        let clear = || found.is_some_and(|index| self.segments.get(index).clean_at > now) || !self.segments.collides(&query);
+        let clear =
+            || found.is_some_and(|index| self.segments.get(index).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
             BackgroundActivity::Behind { time, .. } => time > now && !(cache.hits_aside && whole && clear()),
             BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),

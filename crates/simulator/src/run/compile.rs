@@ -267,8 +267,9 @@ impl<'a> Compiler<'a> {
             .group_of(drive)
             .ok_or_else(|| missing("system", "drive", drive as usize, system.drive_count() as usize))?;
         let device = self.device_steps(drive);
-        let channel =
-            system.drives[group].channel.map(|index| found(&system.channels, index, &system.drives[group].name, "channel"));
+        let channel = system.drives[group]
+            .channel
+            .map(|index| found(&system.channels, index, &system.drives[group].name, "channel"));
         match channel.transpose()?.and_then(|channel| channel.controller) {
             Some(controller) => {
                 found(&system.controllers, controller, &system.drives[group].name, "controller")?;

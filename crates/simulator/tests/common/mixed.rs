@@ -324,7 +324,7 @@ impl SystemGenerator {
         let classes = transfers.into_iter().enumerate();
         let classes = classes.map(|(index, t)| OperationClass::of(&format!("class{index}"), 1.0, t)).collect();
         let load = self.load(classes, most);
-        system.workloads.push(Workload { name: format!("load{at}"), targets: vec![target], load });
+        system.workloads.push(Workload { name: format!("load{count}"), targets: vec![target], load });
     }
 
     fn volumes(&mut self, bursts: bool) -> System {
