@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
         type Ask = fn(&TomlFields<'_, '_>);
-        let cases: [(&str, Ask, &str); 12] = [
+        let cases: [(&str, Ask, &str); 13] = [
             ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit; expected a time"),
             ("rate = true", |f| _ = f.rate("rate"), "`rate` is a boolean; expected a byte rate"),
             ("n = 3.5", |f| _ = f.whole("n", 1, 9), "`n` is 3.5; expected a whole number from 1 to 9"),
