@@ -15,8 +15,9 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # as many programs at once, each with RUST_TEST_THREADS tests; what takes longest begins first
 PROGRAMS = 2
-# the library, the program and the tests of each crate; Clippy compiles benches and examples
-TARGETS = ["--lib", "--bins", "--tests"]
+# the library, the program and the tests of each crate; Clippy reads benches and examples (`--tests` would link the
+# benches that are marked as tests)
+TARGETS = ["--lib", "--bins", "--test", "*"]
 
 
 def build():
