@@ -14,8 +14,6 @@ mod pairs;
 mod ranking;
 mod stand_ins;
 mod streaming;
-#[path = "../../../tests/sweep.rs"]
-mod sweep;
 mod threads;
 mod ticks;
 mod trends;
