@@ -366,7 +366,7 @@ const AT_LEFT: &[(&str, usize)] = &[
     ("remote", 7),
     ("report", 45),
     ("results", 1),
-    ("simulator", 432),
+    ("simulator", 78),
     ("src", 6),
     ("statistics", 43),
     ("traces", 6),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
-use diskwright_export::csv_number;
+use diskwright_export::csv_cells;
 use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
@@ -337,14 +337,11 @@ fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
             None => column.resize(frame.ticks().len(), f64::NAN),
         }
     }
-    let number = |out: &mut Vec<u8>, value: f64| {
-        out.push(b',');
-        csv_number(out, value);
-    };
     for (index, tick) in frame.ticks().iter().enumerate() {
         out.extend_from_slice(when::rfc3339(tick.time_ns).as_bytes());
-        number(out, if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 });
-        columns.iter().for_each(|column| number(out, column[index]));
+        let elapsed_s = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
+        csv_cells(out, [Some([elapsed_s].as_slice())], 0);
+        csv_cells(out, columns.iter().map(|column| Some(column.as_slice())), index);
         out.push(b'\n');
     }
 }

@@ -11,6 +11,9 @@ pub enum UnitError {
     /// Not a duration.
     #[error("invalid duration `{0}`: write a number and one of ms, s, m, h, d (such as 30s, 5m, 14d)")]
     Duration(String),
+    /// A duration of a right form that no command can use.
+    #[error("invalid duration `{0}`: it must be between 1 ms and 100000 d")]
+    DurationRange(String),
     /// Not a size.
     #[error("`{0}` is not a size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB")]
     Size(String),
@@ -23,8 +26,13 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, text[end..].trim()))
 }
 
+/// Neither an interval nor a window can be 0.
+const SHORTEST_S: f64 = 1e-3;
+/// 100,000 days: the nanoseconds of 106,752 are too many for a signed number of 64 bits.
+const LONGEST_S: f64 = 8.64e9;
+
 /// Reads `250ms`, `30s`, `5m`, `2h`, `14d` as nanoseconds. A unit is
-/// demanded, and zero is refused: neither an interval nor a window can be 0.
+/// demanded.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     let wrong = || UnitError::Duration(text.to_owned());
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -37,8 +45,8 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
         _ => return Err(wrong()),
     };
     let seconds = number * unit_s;
-    if !(1e-3..=1e10).contains(&seconds) {
-        return Err(wrong());
+    if !(SHORTEST_S..=LONGEST_S).contains(&seconds) {
+        return Err(UnitError::DurationRange(text.to_owned()));
     }
     Ok(std::time::Duration::from_secs_f64(seconds))
 }
@@ -164,8 +172,13 @@ mod tests {
         assert_eq!(parse_duration("30s").unwrap().as_secs(), 30);
         assert_eq!(parse_duration("14d").unwrap().as_secs(), 14 * 86_400);
         assert_eq!(parse_duration("250ms").unwrap().as_millis(), 250);
-        for wrong in ["5x", "", "s", "5", "-3s", "0s", "1e9d", "nan s"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        for wrong in ["5x", "", "s", "5", "-3s", "1e9d", "nan s"] {
+            assert_eq!(parse_duration(wrong), Err(UnitError::Duration(wrong.to_owned())));
+        }
+        assert_eq!(parse_duration("1ms").unwrap().as_millis(), 1);
+        assert_eq!(parse_duration("100000d").unwrap().as_secs(), 8_640_000_000);
+        for wrong in ["0s", "0.9ms", "100001d", "99999999999h"] {
+            assert_eq!(parse_duration(wrong), Err(UnitError::DurationRange(wrong.to_owned())));
         }
     }
 

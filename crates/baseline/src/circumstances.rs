@@ -84,7 +84,8 @@ fn each(folder: &Path, begins: &str, file: &str) -> Vec<f64> {
 }
 
 /// Busy, idle and stolen seconds of all processors in `/proc/stat`.
-fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
+#[must_use]
+pub fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let values: Vec<f64> = line.split_whitespace().map_while(|value| value.parse().ok()).collect();
     let of = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;

@@ -141,29 +141,22 @@ mod tests {
 
     use super::*;
 
+    /// A pack of one rule about disks, given by its condition and the terms of its alert.
+    fn pack(condition: &str, alert: &str) -> Result<Pack, impl std::fmt::Display> {
+        let told = "source = 'test'\nexplain = 'test'\n";
+        let text = format!(
+            "[pack]\nid = 'mine'\ntitle = 'mine'\n{told}[[rule]]\nid = 'disk.rule'\ntitle = 'disks'\n\
+             object = 'physical_disk'\nbottleneck = 'disk'\nseverity = 'warning'\n{told}\
+             all = [{condition}]\nalert = {alert}\n"
+        );
+        Pack::load("mine.toml", &text)
+    }
+
     #[test]
     fn a_rule_is_told_at_every_instance_with_its_value() {
-        let text = r#"
-[pack]
-id = "mine"
-title = "mine"
-source = "test"
-explain = "test"
-[[rule]]
-id = "disk.queue"
-title = "requests queue"
-object = "physical_disk"
-bottleneck = "disk"
-severity = "warning"
-all = [{ counter = "current_queue_length", above = 4 }]
-source = "test"
-explain = "test"
-[rule.alert]
-hold = "30s"
-clear = [{ counter = "current_queue_length", below = 2 }]
-silence = "10m"
-"#;
-        let pack = Pack::load("mine.toml", text).unwrap();
+        let clear = "clear = [{ counter = 'current_queue_length', below = 2 }]";
+        let alert = format!("{{ hold = '30s', {clear}, silence = '10m' }}");
+        let pack = pack("{ counter = 'current_queue_length', above = 4 }", &alert).map_err(|e| e.to_string()).unwrap();
         let terms = pack.rules[0].alert.clone().unwrap();
         assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
         let series = |disk: &str| Series {
@@ -190,24 +183,8 @@ silence = "10m"
 
     #[test]
     fn terms_that_cannot_be_judged_at_a_tick_are_refused() {
-        let text = r#"
-[pack]
-id = "mine"
-title = "mine"
-source = "test"
-explain = "test"
-[[rule]]
-id = "disk.trend"
-title = "grows"
-object = "physical_disk"
-bottleneck = "disk"
-severity = "warning"
-all = [{ counter = "busy", trend = true, above = 0.1 }]
-source = "test"
-explain = "test"
-alert = { hold = "30s" }
-"#;
-        let wrong = Pack::load("mine.toml", text).unwrap_err().to_string();
+        let pack = pack("{ counter = 'busy', trend = true, above = 0.1 }", "{ hold = '30s' }");
+        let wrong = pack.map_err(|e| e.to_string()).unwrap_err();
         assert!(wrong.contains("an alert is judged at each tick"), "{wrong}");
     }
 }

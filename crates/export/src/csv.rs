@@ -20,6 +20,17 @@ pub fn csv_number(out: &mut Vec<u8>, value: f64) {
     number::put(out, value);
 }
 
+/// Appends a tick's cells, each behind its comma: an empty one for a gap, and for a column that is missing.
+#[inline]
+pub fn csv_cells<'a>(out: &mut Vec<u8>, columns: impl IntoIterator<Item = Option<&'a [f64]>>, index: usize) {
+    for column in columns {
+        out.push(b',');
+        if let Some(values) = column {
+            csv_number(out, values[index]);
+        }
+    }
+}
+
 /// A line a tick: `time`, then a cell a series.
 pub(crate) struct CsvWideSink {
     out: CountingWriter,
@@ -51,12 +62,7 @@ impl ExportSink for CsvWideSink {
         for (index, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             self.clock.put(text, tick.time_ns);
-            for values in batch.values {
-                text.push(b',');
-                if let Some(values) = values {
-                    csv_number(text, values[index]);
-                }
-            }
+            csv_cells(text, batch.values.iter().copied(), index);
             text.extend_from_slice(b"\r\n");
             self.out.pass_on()?;
         }

@@ -17,7 +17,7 @@ use std::io;
 use diskwright_base::{CounterKind, Tick};
 use thiserror::Error;
 
-pub use csv::csv_number;
+pub use csv::{csv_cells, csv_number};
 pub use output::CountingWriter;
 pub use time::rfc3339;
 

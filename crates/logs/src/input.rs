@@ -13,6 +13,7 @@ use crate::clean;
 use crate::error::LogError;
 use crate::pcp::files;
 use crate::wide;
+use crate::xz::XzUnpacker;
 
 /// Bytes of the beginning that formats are recognised by.
 pub const HEAD: usize = 64 << 10;
@@ -265,8 +266,6 @@ fn beginning(stream: &mut dyn Read, most: usize) -> (Vec<u8>, Option<io::Error>)
 
 /// The stream behind gzip, bzip2, zstd or xz; itself where it is none of these.
 fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
-    /// Memory for unpacking xz, KiB; what `xz -9` packs takes 65 MiB.
-    const XZ_KIB: u32 = 256 << 10;
     let magic = match beginning(&mut raw, 6) {
         (_, Some(error)) => return Err(error),
         (magic, None) => magic,
@@ -276,7 +275,7 @@ fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>)
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Box::new(bzip2::read::MultiBzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, XZ_KIB)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(XzUnpacker::new(whole)),
         _ => return Ok(Box::new(whole)),
     };
     let inner = CutReader { inner, state: Arc::clone(cut) };
@@ -358,7 +357,11 @@ mod tests {
         let mut bzip = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
         bzip.write_all(text.as_bytes()).unwrap();
         let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
-        for whole in [gzip.finish().unwrap(), bzip.finish().unwrap(), zstd] {
+        // in one chunk, as all that `xz` packs up to two megabytes
+        let xz = include_bytes!("../tests/packed/lines.xz").to_vec();
+        let short: String = (0..3000).map(|line| format!("{} some, text\n", line * 7919 % 100_003)).collect();
+        let (gzip, bzip) = (gzip.finish().unwrap(), bzip.finish().unwrap());
+        for (whole, text) in [(gzip, &text), (bzip, &text), (zstd, &text), (xz, &short)] {
             let cut = whole[..whole.len() * 6 / 10].to_vec();
             let mut strict = LogInput::from_bytes("x", cut.clone()).unwrap();
             assert!(strict.read_to_string(&mut String::new()).is_err());

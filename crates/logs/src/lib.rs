@@ -38,6 +38,7 @@ mod top;
 mod unix;
 mod watcher;
 mod wide;
+mod xz;
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -66,7 +66,7 @@ fn main() {
     let none = BlockCacheSpec { read: CacheReadAhead::None, ..BlockCacheSpec::default() };
     let far = |dice: &mut Rng, write| Io { first: dice.below(1 << 28) * 8, blocks: 8, write };
     measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |dice, _| far(dice, false));
-    let ahead = |_: &mut Rng, at| Io::read(at * 8, 8);
+    let ahead = |_: &mut Rng, page| Io::read(page * 8, 8);
     measure("a page of a sequential reader", rounds, count, &mut World::new(&BlockCacheSpec::default()), ahead);
     for order in [FlushOrder::Address, FlushOrder::Age] {
         let back = WriteBackPolicy { order, ..WriteBackPolicy::default() };
@@ -74,7 +74,7 @@ fn main() {
         let line = format!("a page posted and flushed by {order:?}, random");
         measure(&line, rounds, count, &mut World::new(&spec), |dice, _| far(dice, true));
         let line = format!("a page posted and flushed by {order:?}, sequential");
-        measure(&line, rounds, count, &mut World::new(&spec), |_, at| Io::write(at * 8, 8));
+        measure(&line, rounds, count, &mut World::new(&spec), |_, page| Io::write(page * 8, 8));
     }
     let through = BlockCacheSpec { write: WritePolicy::Through, ..none };
     measure("a page written through, random", rounds, count, &mut World::new(&through), |dice, _| far(dice, true));

@@ -102,9 +102,11 @@ fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
                 *refused.entry(why).or_default() += 1;
                 refusals.push(kind);
             }
-            MixedOutcome::Solved(error, at) => {
+            MixedOutcome::Solved(error, by_percentile) => {
                 found.push((kind, rows[0].number, error));
-                at.iter().for_each(|errors| (0..2).for_each(|which| percentiles[which].push(errors[which].abs())));
+                by_percentile
+                    .iter()
+                    .for_each(|errors| (0..2).for_each(|which| percentiles[which].push(errors[which].abs())));
             }
         }
     }

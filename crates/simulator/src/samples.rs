@@ -328,6 +328,6 @@ fn level(level: ArrayLevel) -> Option<SeenLevel> {
 pub fn target_name(system: &System, target: WorkloadTarget) -> String {
     match target {
         WorkloadTarget::Drive(drive) => system.drive_name(drive),
-        WorkloadTarget::Array(at) => system.arrays.get(at).map_or_else(String::new, |set| set.name.clone()),
+        WorkloadTarget::Array(index) => system.arrays.get(index).map_or_else(String::new, |set| set.name.clone()),
     }
 }

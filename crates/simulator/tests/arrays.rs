@@ -396,13 +396,13 @@ fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
     let mut planner = mirror(2, ReadFrom::Nearest);
     let blocks = planner.array().blocks();
     let (mut plan, mut dice) = (MemberIoPlan::new(), Rng::new(12, 0));
-    let (mut at, mut way) = ([0u64; 2], 0.0);
+    let (mut heads, mut way) = ([0u64; 2], 0.0);
     const READS: u32 = 200_000;
     for _ in 0..READS {
         planner.plan(ArrayRequest::read(dice.below(blocks), 1), &mut plan);
         let io = plan.reads[0];
-        way += at[usize::from(io.member)].abs_diff(io.block) as f64;
-        at[usize::from(io.member)] = io.block + 1;
+        way += heads[usize::from(io.member)].abs_diff(io.block) as f64;
+        heads[usize::from(io.member)] = io.block + 1;
     }
     let share = way / f64::from(READS) / blocks as f64;
     assert!((share - 0.162).abs() < 0.003 && share < nearest_arm(2), "{share}");

@@ -136,7 +136,7 @@ fn reads_agree_with_a_list_in_order_of_use() {
             let known = list.iter().position(|p| *p == page);
             hit &= known.is_some();
             match known {
-                Some(at) => _ = list.remove(at),
+                Some(index) => _ = list.remove(index),
                 None if list.len() == 50 => _ = list.remove(0),
                 None => {}
             }

@@ -53,8 +53,8 @@ fn answered(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
 }
 
 fn all(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
-    while let Some(at) = simulation.next_at() {
-        simulation.pass_until(at);
+    while let Some(time) = simulation.next_at() {
+        simulation.pass_until(time);
     }
     answered(simulation)
 }
@@ -110,8 +110,8 @@ fn slow_drives_of_all_kinds_serve_as_many_times_less() {
             let mut read = |disk: &mut Simulation| ask(disk, Io::read(dice.below(blocks / 8 - 1) * 8, 8), 0);
             (0..load).for_each(|_| read(&mut disk));
             for _ in 0..2000 {
-                let at = disk.next_at().expect("some are under way");
-                disk.pass_until(at);
+                let time = disk.next_at().expect("some are under way");
+                disk.pass_until(time);
                 let done = disk.answers().count();
                 (0..done).for_each(|_| read(&mut disk));
             }
@@ -377,14 +377,14 @@ fn planned_changes_happen_and_samples_show_them() {
     simulation.run(|report| {
         let mut row = Vec::new();
         samples.row(report, &mut row);
-        seen.push(wanted.map(|at| row[at] as u32));
+        seen.push(wanted.map(|column| row[column] as u32));
         waits.push(row[busy]);
     });
     // 32 MB at 8 MB/s are 4 s, less the pause after the last step; it fails at the very end of a sample
     let (well, ill) = ([0, 0, 0, 3], [1, 1, 1, 2]);
     assert_eq!(seen, [well, ill, ill, ill, ill, well, well, well, well, well, well]);
     assert!(waits[8] > 0.99 && waits[7] < 0.9 && waits[9] < 0.9, "it hangs from 9 s to 10 s: {waits:?}");
-    let refused: Vec<String> = simulation.refused().iter().map(|(at, error)| format!("{at} {error}")).collect();
+    let refused: Vec<String> = simulation.refused().iter().map(|(time, error)| format!("{time} {error}")).collect();
     assert_eq!(refused, ["3000000000 `set` has no member 7; it has 3"]);
 }
 
@@ -463,8 +463,8 @@ fn nothing_is_lost_whatever_happens() {
                         JobPurpose::Trim,
                     ],
                 );
-                let at = simulation.now() + dice.below(3 * MS);
-                simulation.ask_for(at, what, ExternalRequest { target, io, tag: asked });
+                let time = simulation.now() + dice.below(3 * MS);
+                simulation.ask_for(time, what, ExternalRequest { target, io, tag: asked });
                 asked += 1;
             }
             if dice.chance(0.15) {
@@ -481,8 +481,8 @@ fn nothing_is_lost_whatever_happens() {
             let _ = simulation.change(SystemChange::Slow { drive, factor: 1.0 });
         }
         let mut events = 0;
-        while let Some(at) = simulation.next_at() {
-            simulation.pass_until(at);
+        while let Some(time) = simulation.next_at() {
+            simulation.pass_until(time);
             answers.extend(simulation.answers().map(|answer| answer.tag));
             events += 1;
             assert!(events < 1_000_000, "seed {seed}: it never ends");

@@ -38,7 +38,7 @@ fn readers(names: &[String]) -> String {
 }
 
 fn numbered(name: &str, count: u32) -> Vec<String> {
-    if count == 1 { vec![name.to_owned()] } else { (0..count).map(|at| format!("{name}{at}")).collect() }
+    if count == 1 { vec![name.to_owned()] } else { (0..count).map(|index| format!("{name}{index}")).collect() }
 }
 
 /// Drives of one rate read in sequence over one channel of another, MB/s.
@@ -79,7 +79,8 @@ fn w8_a_channel_is_held_for_its_bytes_at_its_own_rate() {
 fn the_connected_way_is_an_option() {
     let random = |more: &str| {
         let channel = format!("[[channel]]\nname = \"scsi\"\nrate = \"40MB/s\"\n{more}\n");
-        let users: String = (0..2).map(|at| format!("[[workload]]\nname = \"r{at}\"\non = \"d{at}\"\n")).collect();
+        let users: String =
+            (0..2).map(|index| format!("[[workload]]\nname = \"r{index}\"\non = \"d{index}\"\n")).collect();
         run(&described(&[channel, drives("d", 2, "scsi", 5), users].concat()))
     };
     let (free, kept) = (random(""), random("disconnects = false"));

@@ -53,13 +53,13 @@ fn rate(spec: &FlashSpec, row: &FlashRow) -> f64 {
     let mut next = 0;
     let mut io = || {
         next = (next + 1) % places;
-        let at = if row.sequential { next } else { dice.below(places) };
-        Io { first: at * u64::from(blocks), blocks, write: !dice.chance(row.reads) }
+        let place = if row.sequential { next } else { dice.below(places) };
+        Io { first: place * u64::from(blocks), blocks, write: !dice.chance(row.reads) }
     };
     (0..row.depth.min(model.slots())).for_each(|_| out.push(Reverse(flash.submit(0, &io()))));
-    for at in 0..requests * 2 {
+    for index in 0..requests * 2 {
         let Some(Reverse(now)) = out.pop() else { break };
-        if at == requests {
+        if index == requests {
             from = now;
         }
         until = now;

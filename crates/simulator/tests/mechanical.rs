@@ -201,11 +201,11 @@ fn a_track_on_arrival_takes_a_turn_at_most() {
     assert_eq!(us(drive(&spec).start(5 * MS, &Io::write(0, 10)).done), 20_000);
 }
 
-fn order(policy: QueuePolicy, at: u64, blocks: &[u64]) -> Vec<u64> {
+fn order(policy: QueuePolicy, first: u64, blocks: &[u64]) -> Vec<u64> {
     let mut drive = drive(&spec());
-    let now = drive.start(0, &Io::read(at, 1)).done;
+    let now = drive.start(0, &Io::read(first, 1)).done;
     let mut queue = DriveQueue::new(policy);
-    queue.push(&drive, Io::read(at, 1), ());
+    queue.push(&drive, Io::read(first, 1), ());
     queue.next(now, &drive);
     for block in blocks {
         queue.push(&drive, Io::read(*block, 1), ());

@@ -52,8 +52,8 @@ fn took(simulation: &mut Simulation, wanted: &[(JobPurpose, Io)]) -> Vec<Ns> {
     for (tag, (what, io)) in (0..).zip(wanted) {
         simulation.ask_for(now, *what, ExternalRequest { target: 0, io: *io, tag });
     }
-    while let Some(at) = simulation.next_at() {
-        simulation.pass_until(at);
+    while let Some(time) = simulation.next_at() {
+        simulation.pass_until(time);
     }
     let mut found: Vec<ExternalCompletion> = simulation.answers().collect();
     assert_eq!((found.len(), simulation.under_way()), (wanted.len(), 0));
@@ -222,7 +222,7 @@ fn cached(battery: bool, device: DeviceModel) -> System {
 
 #[test]
 fn a_cache_without_a_battery_is_written_out_and_then_what_is_below() {
-    let writes: Vec<(JobPurpose, Io)> = (0..10).map(|at| write(at * 1000)).collect();
+    let writes: Vec<(JobPurpose, Io)> = (0..10).map(|index| write(index * 1000)).collect();
     let mut safe = serving(&cached(true, plain()), WorkloadTarget::Drive(0));
     assert_eq!(took(&mut safe, &writes), vec![0; 10]);
     assert_eq!(took(&mut safe, &[FLUSH]), [0]);

@@ -59,9 +59,9 @@ fn the_curve_goes_through_its_three_points() {
         [1.0, 9.9, 18.0],
     ] {
         for cylinders in [600, 5172, 558_000] {
-            let at =
+            let sheet =
                 DataSheet { seek: DataSheetSeek::Points([one, mean, full]), cylinders: Some(cylinders), ..printed() };
-            let seek = at.spec().expect("possible").seek;
+            let seek = sheet.spec().expect("possible").seek;
             let times = seek.table(cylinders).expect("possible");
             let name = format!("{one} {mean} {full} over {cylinders}");
             assert!((f64::from(times[1]) / 1e6 - one).abs() < 0.02, "{name}: {}", times[1]);
@@ -75,8 +75,8 @@ fn the_curve_goes_through_its_three_points() {
 /// Worked: 1 + 15 sqrt(d/D) has the mean 1 + 15 * 8/15 = 9, so that print of 1, 9 and 16 ms is a root all along.
 #[test]
 fn a_root_all_along_by_hand() {
-    let at = DataSheet { seek: DataSheetSeek::Points([1.0, 8.99, 16.0]), cylinders: Some(10_001), ..printed() };
-    let times = at.spec().expect("possible").seek.table(10_001).expect("possible");
+    let sheet = DataSheet { seek: DataSheetSeek::Points([1.0, 8.99, 16.0]), cylinders: Some(10_001), ..printed() };
+    let times = sheet.spec().expect("possible").seek.table(10_001).expect("possible");
     // a quarter of the way: 1 + 15 / 2
     assert!((f64::from(times[2500]) / 1e6 - 8.5).abs() < 0.1, "{}", times[2500]);
 }
@@ -86,8 +86,8 @@ fn print_that_no_root_and_line_fits_gets_a_power() {
     // 0.45 of the way is between; 0.6 and 0.3 are not
     for share in [0.6, 0.3, 0.15, 0.85] {
         let mean = 1.0 + 15.0 * share;
-        let at = DataSheet { seek: DataSheetSeek::Points([1.0, mean, 16.0]), ..printed() };
-        let seek = at.spec().expect("possible").seek;
+        let sheet = DataSheet { seek: DataSheetSeek::Points([1.0, mean, 16.0]), ..printed() };
+        let seek = sheet.spec().expect("possible").seek;
         assert!(matches!(seek, Seek::Table(_)));
         assert!((mean_ms(&seek, 6000) / mean - 1.0).abs() < 0.02, "{share}: {}", mean_ms(&seek, 6000));
     }
@@ -111,7 +111,7 @@ fn capacity_comes_from_cylinders_or_makes_them() {
 fn stream(model: &Arc<Model>, depth: u32, blocks: u32, requests: u64, write: bool) -> f64 {
     let mut drive = MechanicalDrive::new(model);
     let mut queue = DriveQueue::new(model.policy());
-    let io = |at: u64| Io { first: at * u64::from(blocks), blocks, write };
+    let io = |index: u64| Io { first: index * u64::from(blocks), blocks, write };
     let mut next = 0;
     for _ in 0..depth {
         queue.push(&drive, io(next), ());

@@ -62,15 +62,15 @@ fn done(volume: &mut CloudVolume, from: Ns, until: Ns, io: impl Fn(u64) -> Io) -
 #[test]
 fn operations_are_paced_and_latency_comes_on_top() {
     let mut volume = volume(spec());
-    for at in 0..5u64 {
+    for index in 0..5u64 {
         // all at once: one a millisecond, each 1 ms after it began
-        assert_eq!(volume.submit(0, &Io::read(at * 100, 8)), (at + 1) * 1_000_000);
+        assert_eq!(volume.submit(0, &Io::read(index * 100, 8)), (index + 1) * 1_000_000);
     }
     assert_eq!(volume.submit(SECOND, &Io::write(0, 8)), SECOND + 2_000_000);
     assert_eq!(volume.totals().operations, 6);
     // a window lets through what was not used within it: ten more at once
     let mut loose = self::volume(VolumeSpec { window: 10_000_000, ..spec() });
-    let ends: Vec<Ns> = (0..12).map(|at| loose.submit(SECOND, &Io::read(at * 100, 8)) - SECOND).collect();
+    let ends: Vec<Ns> = (0..12).map(|index| loose.submit(SECOND, &Io::read(index * 100, 8)) - SECOND).collect();
     assert_eq!(ends[..11], [1_000_000; 11]);
     assert_eq!(ends[11], 2_000_000);
 }
@@ -87,7 +87,7 @@ fn large_requests_count_as_several_and_small_ones_in_order_as_one() {
     // 1 MiB at 256 KiB an operation
     assert_eq!(operations(spec(), &[Io::read(0, 2048)]), 4);
     assert_eq!(operations(spec(), &[Io::read(0, 513)]), 2);
-    let stream: Vec<Io> = (0..64).map(|at| Io::read(at * 8, 8)).collect();
+    let stream: Vec<Io> = (0..64).map(|index| Io::read(index * 8, 8)).collect();
     assert_eq!(operations(spec(), &stream), 64);
     // 64 times 4 KiB behind each other are one of 256 KiB
     let merging = VolumeSpec { merges: true, ..spec() };
@@ -119,7 +119,7 @@ fn a_burst_ends_when_its_credits_do_and_comes_back() {
     let mut spec = built_in("aws-gp2-100");
     spec.operations.credits /= 100.0;
     let mut volume = volume(spec);
-    let io = |at: u64| Io::read(at * 7919 % 1_000_000, 8);
+    let io = |index: u64| Io::read(index * 7919 % 1_000_000, 8);
     let burst = done(&mut volume, 0, 20 * SECOND, io);
     assert!((59_000..61_000).contains(&burst), "{burst} in 20 s");
     let after = done(&mut volume, 21 * SECOND, 31 * SECOND, io);
@@ -134,10 +134,10 @@ fn a_burst_ends_when_its_credits_do_and_comes_back() {
 #[test]
 fn st1_draws_a_whole_mebibyte_for_each_small_random_request() {
     let spec = built_in("aws-st1-1tib");
-    let random = done(&mut volume(spec.clone()), 0, 10 * SECOND, |at| Io::read(at * 7919 % 1_000_000 * 8, 8));
+    let random = done(&mut volume(spec.clone()), 0, 10 * SECOND, |index| Io::read(index * 7919 % 1_000_000 * 8, 8));
     // 250 MiB/s of burst
     assert!((2450..2600).contains(&random), "{random}");
-    let in_order = done(&mut volume(spec), 0, 10 * SECOND, |at| Io::read(at * 8, 8));
+    let in_order = done(&mut volume(spec), 0, 10 * SECOND, |index| Io::read(index * 8, 8));
     assert!(in_order > 50_000, "{in_order}");
 }
 

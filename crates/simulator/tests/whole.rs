@@ -171,10 +171,10 @@ fn bytes_are_what_was_asked() {
                     assert_eq!(asked, (counts.bytes_read, counts.bytes_written), "seed {seed}");
                     singles += 1;
                 }
-                WorkloadTarget::Array(at) => {
-                    let array = &report.arrays[at];
+                WorkloadTarget::Array(index) => {
+                    let array = &report.arrays[index];
                     assert_eq!(asked, (array.counts.bytes_read, array.counts.bytes_written), "seed {seed}");
-                    members_add_up(ran, at);
+                    members_add_up(ran, index);
                     sets += 1;
                 }
             }

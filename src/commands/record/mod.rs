@@ -89,6 +89,7 @@ enum RetentionArgument {
 fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     match parse_duration(text) {
         Ok(age) => Ok(RetentionArgument::Age(age)),
+        Err(error @ UnitError::DurationRange(_)) => Err(error),
         Err(_) => parse_size(text).map(RetentionArgument::Bytes),
     }
 }
@@ -232,8 +233,12 @@ impl ActiveLog {
         let dir = self.dir.display();
         let end = self.thread.end(PATIENCE, |ticks| {
             let most = PATIENCE.as_secs();
-            let ticks = count(ticks);
-            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not yet written"));
+            // with none left it is the end of the log that the disk still has to keep
+            let unwritten = match ticks {
+                0 => String::new(),
+                _ => format!("; {} not yet written", count(ticks)),
+            };
+            output::warn(format_args!("{dir}: waiting up to {most} s for its disk{unwritten}"));
         });
         let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.lost += unqueued;
@@ -242,7 +247,7 @@ impl ActiveLog {
             QueueEnd::Failed(error) => Err(error.into()),
             QueueEnd::Stuck(ticks) => {
                 sum.lost += ticks;
-                let ticks = count(ticks);
+                let ticks = if ticks == 0 { "no ticks are".to_owned() } else { count(ticks) };
                 Err(Failure::Failed(format!(
                     "{dir}: its disk does not respond; at the end {ticks} lost (the kernel may keep this process \
                      until the disk responds)"

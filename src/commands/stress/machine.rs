@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use diskwright_baseline::circumstances::processor_times;
 use diskwright_counters::live::mountinfo;
 use diskwright_hostfiles::program;
 use diskwright_stress::cgroup::CgroupPlace;
@@ -82,31 +83,28 @@ pub fn needs_swap_file(class: &StressClass) -> bool {
     swap::free(&swaps) < class.swap_mib << 20
 }
 
-/// Share of the processors that is used within a time.
+/// Share of the processors that others use within a time. What a hypervisor takes counts, as the load cannot have it.
 pub fn busy(time: std::time::Duration) -> Option<f64> {
-    let before = used_and_all(&fs::read_to_string("/proc/stat").ok()?)?;
+    let times = || processor_times(&fs::read_to_string("/proc/stat").ok()?);
+    let before = times()?;
     super::super::live::nap(time);
-    let after = used_and_all(&fs::read_to_string("/proc/stat").ok()?)?;
-    let all = after.1.checked_sub(before.1).filter(|ticks| *ticks > 0)?;
-    Some(after.0.saturating_sub(before.0) as f64 / all as f64)
+    share_used(before, times()?)
 }
 
-/// Clock ticks of all processors: used, and all; by the first line of `/proc/stat` (user, nice, system, idle, iowait,
-/// irq, softirq, steal; guests are in user).
-fn used_and_all(stat: &str) -> Option<(u64, u64)> {
-    let words = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
-    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let all: u64 = ticks.iter().sum();
-    Some((all - ticks.get(3)? - ticks.get(4)?, all))
+/// The same of two readings.
+fn share_used(before: (f64, f64, f64), after: (f64, f64, f64)) -> Option<f64> {
+    let used = (after.0 - before.0).max(0.0) + (after.2 - before.2).max(0.0);
+    let all = used + (after.1 - before.1).max(0.0);
+    (all > 0.0).then(|| used / all)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::used_and_all;
+    use super::share_used;
 
     #[test]
     fn idle_and_waiting_are_not_used() {
-        assert_eq!(used_and_all("cpu  10 1 5 80 4 2 3 1 9 9\ncpu0 1"), Some((22, 106)));
-        assert_eq!(used_and_all("intr 1"), None);
+        assert_eq!(share_used((10.0, 100.0, 1.0), (12.0, 105.0, 2.0)), Some(0.375));
+        assert_eq!(share_used((10.0, 100.0, 1.0), (10.0, 100.0, 1.0)), None);
     }
 }

@@ -88,13 +88,19 @@ impl<'a, 't> TomlFields<'a, 't> {
 
     /// A key's value, marked as known.
     pub fn take(&self, key: &'static str) -> Option<TomlValue<'a, 't>> {
-        self.known.borrow_mut().push(key);
+        self.know(&[key]);
         self.value(key)
     }
 
     /// Marks keys as known that another reader of the same table takes.
     pub fn know(&self, keys: &[&'static str]) {
-        self.known.borrow_mut().extend(keys);
+        let mut known = self.known.borrow_mut();
+        for key in keys.iter().copied() {
+            // one that is taken twice is listed once
+            if !known.contains(&key) {
+                known.push(key);
+            }
+        }
     }
 
     fn expected(&self, key: &str, what: &str, value: TomlValue<'_, '_>) {
@@ -409,7 +415,7 @@ mod tests {
     #[test]
     fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
         type Ask = fn(&TomlFields<'_, '_>);
-        let cases: [(&str, Ask, &str); 12] = [
+        let cases: [(&str, Ask, &str); 13] = [
             ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit; expected a time"),
             ("rate = true", |f| _ = f.rate("rate"), "`rate` is a boolean; expected a byte rate"),
             ("n = 3.5", |f| _ = f.whole("n", 1, 9), "`n` is 3.5; expected a whole number from 1 to 9"),
@@ -424,6 +430,11 @@ mod tests {
             ),
             ("tme = '5s'", |f| _ = f.time("time"), "unknown key `tme`; did you mean `time`?"),
             ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known keys are time, on"),
+            (
+                "zzz = 1",
+                |f| _ = (f.time("time"), f.know(&["on", "time"]), f.truth("on")),
+                "unknown key `zzz`; known keys are time, on",
+            ),
             ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is not a multiple of 512 bytes"),
             ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes; expected one block to 4608"),
         ];

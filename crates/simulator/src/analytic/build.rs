@@ -118,8 +118,8 @@ impl<'a> NetworkBuilder<'a> {
             let here: Vec<&WorkloadRequest> = requests.iter().filter(|request| request.target == target).collect();
             match target {
                 WorkloadTarget::Drive(drive) => self.drive(drive, &here)?,
-                WorkloadTarget::Array(at) => {
-                    let set = self.system.arrays.get(at).ok_or_else(|| missing("array"))?;
+                WorkloadTarget::Array(index) => {
+                    let set = self.system.arrays.get(index).ok_or_else(|| missing("array"))?;
                     self.array(set, &here)?;
                 }
             }
@@ -133,7 +133,9 @@ impl<'a> NetworkBuilder<'a> {
         for target in targets {
             let drives: &[u32] = match target {
                 WorkloadTarget::Drive(drive) => std::slice::from_ref(drive),
-                WorkloadTarget::Array(at) => &self.system.arrays.get(*at).ok_or_else(|| missing("array"))?.members,
+                WorkloadTarget::Array(index) => {
+                    &self.system.arrays.get(*index).ok_or_else(|| missing("array"))?.members
+                }
             };
             if let Some(drive) = drives.iter().find(|drive| used.contains(drive)) {
                 return Err(UnsolvedReason::Part { of: self.system.drive_name(*drive), part: UnsolvedPart::Shared });

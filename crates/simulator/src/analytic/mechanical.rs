@@ -321,14 +321,14 @@ impl ArmTimes<'_> {
         let longest = self.times.iter().fold(0.0, |a: f64, b| a.max(*b)) + self.turn;
         let mut sums = [ArmSums::default(); 2 * DEPTHS - 1];
         for place in 0..PLACES {
-            let at = (place as f64 + 0.5) / PLACES as f64;
-            self.soonest_from(asked, at, longest, &mut sums);
+            let middle = (place as f64 + 0.5) / PLACES as f64;
+            self.soonest_from(asked, middle, longest, &mut sums);
         }
         let halves = sums.map(|sums| sums.moments(PLACES as f64, late, self.turn));
         std::array::from_fn(|depth| {
             let depth = depth as f64;
-            let at = 2.0 * if depth < 1.0 { depth } else { 1.0 + 0.85 * (depth - 1.0) };
-            let (low, share) = (at as usize, at.fract());
+            let row = 2.0 * if depth < 1.0 { depth } else { 1.0 + 0.85 * (depth - 1.0) };
+            let (low, share) = (row as usize, row.fract());
             let (a, b) = (halves[low], halves[(low + 1).min(2 * DEPTHS - 2)]);
             Moments {
                 mean: a.mean + (b.mean - a.mean) * share,

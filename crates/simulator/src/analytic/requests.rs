@@ -148,8 +148,8 @@ fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -
     };
     let blocks = match target {
         WorkloadTarget::Drive(drive) => system.drive_blocks(drive).ok_or_else(|| missing("drive"))?,
-        WorkloadTarget::Array(at) => {
-            let set = system.arrays.get(at).ok_or_else(|| missing("array"))?;
+        WorkloadTarget::Array(index) => {
+            let set = system.arrays.get(index).ok_or_else(|| missing("array"))?;
             system.array_of(set).map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?.blocks()
         }
     };
@@ -178,8 +178,8 @@ fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
         }
         RequestSizes::Uniform { from, to } => {
             let (from, to) = (blocks(*from), blocks(*to));
-            let middle = |at: u64| (from + (to - from) * (at as f64 + 0.5) / SIZES as f64).round().max(1.0);
-            (0..SIZES).map(|at| (middle(at), 1.0 / SIZES as f64)).collect()
+            let middle = |part: u64| (from + (to - from) * (part as f64 + 0.5) / SIZES as f64).round().max(1.0);
+            (0..SIZES).map(|part| (middle(part), 1.0 / SIZES as f64)).collect()
         }
     }
 }

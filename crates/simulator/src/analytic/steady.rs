@@ -45,14 +45,14 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     }
     let (built, mut state) = last.ok_or(UnsolvedReason::Missing("workload"))?;
     warm(system, &built, &rates)?;
-    let busy = |at: usize| state.centers.get(at).map_or(f64::NAN, |found| found.busy);
+    let busy = |center: usize| state.centers.get(center).map_or(f64::NAN, |found| found.busy);
     let mut utilisations: Vec<(String, f64)> = Vec::new();
-    for (at, names) in &built.names {
+    for (center, names) in &built.names {
         for name in names {
             let lighter = built.lighter.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
-            let behind = built.devices.iter().find_map(|devices| devices.behind(*at));
+            let behind = built.devices.iter().find_map(|devices| devices.behind(*center));
             let behind = behind.map_or(0.0, |behind| part_busy(&built, behind, busy(behind), &rates));
-            let part = (lighter * (part_busy(&built, *at, busy(*at), &rates) + behind)).min(1.0);
+            let part = (lighter * (part_busy(&built, *center, busy(*center), &rates) + behind)).min(1.0);
             match utilisations.iter_mut().find(|(known, _)| known == name) {
                 Some((_, share)) => *share = share.max(part),
                 None => utilisations.push((name.clone(), part)),
@@ -60,7 +60,8 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
         }
     }
     utilisations.retain(|(_, busy)| *busy > 0.0);
-    let named = |center: usize| built.names.iter().find(|(at, _)| *at == center).and_then(|(_, names)| names.first());
+    let named =
+        |center: usize| built.names.iter().find(|(index, _)| *index == center).and_then(|(_, names)| names.first());
     let limits = built.devices.iter().filter_map(|devices| {
         let limits = devices.limits()?;
         Some((named(limits[0])?.clone(), limits.map(busy)))
@@ -71,8 +72,8 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
 }
 
 /// Utilization of a center: of one whose work nobody waits for, that work.
-fn part_busy(built: &SystemNetwork, at: usize, busy: f64, rates: &[f64]) -> f64 {
-    let behind = built.network.behind(at);
+fn part_busy(built: &SystemNetwork, center: usize, busy: f64, rates: &[f64]) -> f64 {
+    let behind = built.network.behind(center);
     if behind > 0.0 { (rates.iter().sum::<f64>() * behind).min(1.0) } else { busy }
 }
 

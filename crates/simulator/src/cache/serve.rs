@@ -35,15 +35,15 @@ impl Cache {
         while page < to {
             let line = page >> shift;
             let wanted = self.mask(line, page, to);
-            let at = self.lines.find(line);
-            let missing = wanted & !self.lines.head(at).valid;
+            let entry = self.lines.find(line);
+            let missing = wanted & !self.lines.head(entry).valid;
             if missing != 0 {
                 let first = (line << shift) + u64::from(missing.trailing_zeros());
                 let lowest = missing & missing.wrapping_neg();
-                let coming = at != NONE && (self.lines[at].reading | self.lines[at].flushing) & lowest != 0;
+                let coming = entry != NONE && (self.lines[entry].reading | self.lines[entry].flushing) & lowest != 0;
                 return (page, if coming { PagePresence::Coming } else { PagePresence::Absent(first) });
             }
-            self.used(at, wanted);
+            self.used(entry, wanted);
             page = (line + 1) << shift;
         }
         (to, PagePresence::Here)
@@ -62,8 +62,8 @@ impl Cache {
         } else {
             let along =
                 if let ReadAheadPlan::Along(to) = ahead { to.min(self.last_page(asked.next)) } else { asked.end };
-            let at = self.flights.ask(CacheRequest { along, ..asked });
-            self.go_on(at, out);
+            let request = self.flights.ask(CacheRequest { along, ..asked });
+            self.go_on(request, out);
             self.answer_now(asked.who, out)
         };
         if let ReadAheadPlan::Apart(from, to) = ahead {
@@ -80,11 +80,11 @@ impl Cache {
     }
 
     pub(super) fn ask_write(&mut self, who: u32, io: Io, from: u64, to: u64, out: &mut CacheActions) -> CacheAnswer {
-        let at = self.flights.ask(super::asked(who, io, from, to));
+        let request = self.flights.ask(super::asked(who, io, from, to));
         if self.back.is_some() && !self.flights.writers.is_empty() {
-            self.queue(at);
+            self.queue(request);
         } else {
-            self.go_on(at, out);
+            self.go_on(request, out);
         }
         self.flush(out);
         self.answer_now(who, out)
@@ -97,8 +97,8 @@ impl Cache {
     }
 
     /// A request goes on as far as it can; where it is done it is answered.
-    pub(super) fn go_on(&mut self, at: u32, out: &mut CacheActions) {
-        let before = *self.flights.asked(at);
+    pub(super) fn go_on(&mut self, request: u32, out: &mut CacheActions) {
+        let before = *self.flights.asked(request);
         // who faults waits for each piece before the next
         let faulting = self.fault_most < u64::MAX && !before.io.write && before.pending > 0;
         if before.queued || faulting {
@@ -108,25 +108,25 @@ impl Cache {
             let mut run = NOTHING;
             let clip = (before.io.write && self.back.is_none()).then_some(before.io);
             let stop = match (before.io.write, self.back.is_some()) {
-                (false, _) => self.read_on(at, &mut run, out),
-                (true, true) => self.post_on(at, &mut run, out),
-                (true, false) => self.write_on(at, &mut run, out),
+                (false, _) => self.read_on(request, &mut run, out),
+                (true, true) => self.post_on(request, &mut run, out),
+                (true, false) => self.write_on(request, &mut run, out),
             };
             self.close(&mut run, clip, out);
             match stop {
-                Err(CacheWait::Flight(flight)) => self.flights.wait(at, flight),
-                Err(CacheWait::Room) => return self.queue(at),
+                Err(CacheWait::Flight(flight)) => self.flights.wait(request, flight),
+                Err(CacheWait::Room) => return self.queue(request),
                 Ok(()) => {}
             }
         }
-        let asked = self.flights.asked(at);
+        let asked = self.flights.asked(request);
         if asked.next >= asked.end && asked.pending == 0 {
-            self.answer(at, out);
+            self.answer(request, out);
         }
     }
 
-    fn answer(&mut self, at: u32, out: &mut CacheActions) {
-        let asked = *self.flights.asked(at);
+    fn answer(&mut self, request: u32, out: &mut CacheActions) {
+        let asked = *self.flights.asked(request);
         let counters = &mut self.counters;
         let count = match (asked.io.write, self.back.is_some()) {
             (true, false) => &mut counters.writes_through,
@@ -139,12 +139,12 @@ impl Cache {
         };
         *count += 1;
         out.ready.push(asked.who);
-        self.flights.answer(at);
+        self.flights.answer(request);
     }
 
-    fn read_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+    fn read_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
         loop {
-            let CacheRequest { next: page, end, along, .. } = *self.flights.asked(at);
+            let CacheRequest { next: page, end, along, .. } = *self.flights.asked(request);
             if page >= end.max(along) {
                 return Ok(());
             }
@@ -154,14 +154,14 @@ impl Cache {
                 PageState::NoRoom | PageState::After(_) if extra => return Ok(()),
                 PageState::NoRoom => return Err(CacheWait::Room),
                 PageState::After(flight) => {
-                    self.flights.asked_mut(at).joined = true;
+                    self.flights.asked_mut(request).joined = true;
                     return Err(CacheWait::Flight(flight));
                 }
                 _ => {}
             }
             let (fixed, most, last) = (self.fixed, self.fault_most, self.last_page(page));
             let faults = most < u64::MAX;
-            let asked = self.flights.asked_mut(at);
+            let asked = self.flights.asked_mut(request);
             asked.next += 1;
             if extra {
                 continue;
@@ -169,7 +169,7 @@ impl Cache {
             match read {
                 PageState::Coming(flight) => {
                     asked.joined = true;
-                    self.flights.wait(at, flight);
+                    self.flights.wait(request, flight);
                     if faults && page + 1 < end {
                         return Ok(());
                     }
@@ -179,7 +179,7 @@ impl Cache {
                     if asked.along == end {
                         asked.along = end.max(page + fixed).min(last);
                     }
-                    self.flights.wait(at, *run);
+                    self.flights.wait(request, *run);
                     if page + 1 < end && self.flights.get(*run).is_some_and(|flight| flight.to - flight.from >= most) {
                         // what is still missing is asked for when this is here
                         return Ok(());
@@ -198,14 +198,14 @@ impl Cache {
     /// A page is to be here: `extra` where nobody asked for it yet.
     fn read_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut CacheActions) -> PageState {
         let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
-        let at = self.lines.find(number);
-        if at != NONE {
-            let line = &self.lines[at];
+        let entry = self.lines.find(number);
+        if entry != NONE {
+            let line = &self.lines[entry];
             let (reading, flushing) = (line.reading & bit, line.flushing & bit);
-            let valid = self.lines.head(at).valid & bit;
+            let valid = self.lines.head(entry).valid & bit;
             let hint = line.flight;
             if !extra {
-                self.used(at, bit);
+                self.used(entry, bit);
             }
             if valid != 0 {
                 return PageState::Here;
@@ -217,25 +217,25 @@ impl Cache {
                 return PageState::After(self.flights.over(page, true, hint));
             }
         }
-        let Some(at) = self.room(number, at, true) else { return PageState::NoRoom };
+        let Some(entry) = self.room(number, entry, true) else { return PageState::NoRoom };
         self.open(run, page, false, out);
-        let line = &mut self.lines[at];
+        let line = &mut self.lines[entry];
         line.reading |= bit;
         line.flight = *run;
         if extra {
             line.ahead |= bit;
-            self.lines.head_mut(at).foreseen = true;
+            self.lines.head_mut(entry).foreseen = true;
             self.counters.blocks_ahead += 1 << self.sizes.page_shift;
         }
         self.lines.held += 1;
-        self.lines.touch(at);
+        self.lines.touch(entry);
         PageState::Begun
     }
 
     /// A write is posted as far as there is room.
-    fn post_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
-        while self.flights.asked(at).next < self.flights.asked(at).end {
-            let asked = *self.flights.asked(at);
+    fn post_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+        while self.flights.asked(request).next < self.flights.asked(request).end {
+            let asked = *self.flights.asked(request);
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
@@ -246,10 +246,10 @@ impl Cache {
             }
             if self.read_first && valid & bit == 0 && !self.covers(&asked.io, page) {
                 match self.read_page(page, false, run, out) {
-                    PageState::Begun => self.flights.asked_mut(at).missed = true,
+                    PageState::Begun => self.flights.asked_mut(request).missed = true,
                     PageState::NoRoom => return Err(CacheWait::Room),
                     PageState::Coming(flight) | PageState::After(flight) => {
-                        self.flights.asked_mut(at).joined = true;
+                        self.flights.asked_mut(request).joined = true;
                         return Err(CacheWait::Flight(flight));
                     }
                     PageState::Here => {}
@@ -272,15 +272,15 @@ impl Cache {
             }
             self.lines.head_mut(entry).valid |= bit;
             self.lines.touch(entry);
-            self.flights.asked_mut(at).next += 1;
+            self.flights.asked_mut(request).next += 1;
         }
         Ok(())
     }
 
     /// A write goes below as far as nothing stands in its way.
-    fn write_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
-        while self.flights.asked(at).next < self.flights.asked(at).end {
-            let asked = *self.flights.asked(at);
+    fn write_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+        while self.flights.asked(request).next < self.flights.asked(request).end {
+            let asked = *self.flights.asked(request);
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
@@ -303,8 +303,8 @@ impl Cache {
             line.ahead &= !bit;
             self.lines.head_mut(entry).valid |= if covered && keep { bit } else { 0 };
             self.lines.touch(entry);
-            self.flights.asked_mut(at).next += 1;
-            self.flights.wait(at, *run);
+            self.flights.asked_mut(request).next += 1;
+            self.flights.wait(request, *run);
         }
         Ok(())
     }
@@ -317,28 +317,28 @@ impl Cache {
 
     /// Somebody asked for these pages of an entry.
     #[inline]
-    fn used(&mut self, at: u32, wanted: u64) {
-        if self.lines.head(at).foreseen {
-            let line = &mut self.lines[at];
+    fn used(&mut self, entry: u32, wanted: u64) {
+        if self.lines.head(entry).foreseen {
+            let line = &mut self.lines[entry];
             let foreseen = line.ahead & wanted;
             line.ahead &= !wanted;
             let some = line.ahead != 0;
-            self.lines.head_mut(at).foreseen = some;
+            self.lines.head_mut(entry).foreseen = some;
             self.counters.blocks_ahead_used += u64::from(foreseen.count_ones()) << self.sizes.page_shift;
         }
-        self.lines.touch(at);
+        self.lines.touch(entry);
     }
 
-    /// Room for one more page of a line: its entry, which may be there already (`at`).
-    fn room(&mut self, number: u64, at: u32, clean: bool) -> Option<u32> {
+    /// Room for one more page of a line: its entry, which may be there already (`entry`).
+    fn room(&mut self, number: u64, entry: u32, clean: bool) -> Option<u32> {
         let full = |s: &Cache| s.lines.held >= s.sizes.pages || clean && s.lines.held - s.dirty >= s.clean_most;
         while full(self) {
-            if !self.evict(at) {
+            if !self.evict(entry) {
                 return None;
             }
         }
-        if at != NONE {
-            return Some(at);
+        if entry != NONE {
+            return Some(entry);
         }
         self.lines.add(number).or_else(|| {
             self.evict(NONE);
@@ -389,12 +389,12 @@ impl Cache {
 
     /// What a flight brought or took of a line.
     pub(super) fn arrived(&mut self, number: u64, mask: u64, write: bool) {
-        let at = self.lines.find(number);
-        if at == NONE {
+        let entry = self.lines.find(number);
+        if entry == NONE {
             return;
         }
-        let before = self.lines.held_of(at);
-        let line = &mut self.lines[at];
+        let before = self.lines.held_of(entry);
+        let line = &mut self.lines[entry];
         if write {
             line.flushing &= !mask;
             if self.back.is_some() {
@@ -404,29 +404,29 @@ impl Cache {
         } else {
             let came = line.reading & mask;
             line.reading &= !mask;
-            self.lines.head_mut(at).valid |= came;
+            self.lines.head_mut(entry).valid |= came;
         }
-        let line = &self.lines[at];
-        let (held, waits) = (self.lines.held_of(at), line.dirty & !line.flushing != 0 && !line.queued);
+        let line = &self.lines[entry];
+        let (held, waits) = (self.lines.held_of(entry), line.dirty & !line.flushing != 0 && !line.queued);
         self.lines.held -= u64::from((before & !held).count_ones());
         if waits {
-            self.enqueue(at);
+            self.enqueue(entry);
         }
         if held == 0 {
-            self.lines.remove(at);
-        } else if !self.lines.head(at).listed && !self.lines[at].busy() {
+            self.lines.remove(entry);
+        } else if !self.lines.head(entry).listed && !self.lines[entry].busy() {
             // it left the order as the oldest, unless it has only just come
-            self.lines.list(at, !write);
+            self.lines.list(entry, !write);
         }
     }
 
-    fn queue(&mut self, at: u32) {
+    fn queue(&mut self, request: u32) {
         self.turn += 1;
         let turn = self.turn;
-        let asked = self.flights.asked_mut(at);
+        let asked = self.flights.asked_mut(request);
         (asked.queued, asked.turn) = (true, turn);
         let queue = if asked.io.write { &mut self.flights.writers } else { &mut self.flights.readers };
-        queue.push_back(at);
+        queue.push_back(request);
     }
 
     /// Those who wait for room try again, in the order in which they came.
@@ -435,7 +435,10 @@ impl Cache {
         loop {
             let head = |write: bool| {
                 let queue = if write { &self.flights.writers } else { &self.flights.readers };
-                queue.front().filter(|_| !stuck[usize::from(write)]).map(|at| (self.flights.asked(*at).turn, *at))
+                queue
+                    .front()
+                    .filter(|_| !stuck[usize::from(write)])
+                    .map(|request| (self.flights.asked(*request).turn, *request))
             };
             let write = match (head(false), head(true)) {
                 (None, None) => return,
@@ -444,11 +447,11 @@ impl Cache {
                 (Some(_), None) => false,
             };
             let queue = if write { &mut self.flights.writers } else { &mut self.flights.readers };
-            let Some(at) = queue.pop_front() else { return };
-            let turn = self.flights.asked(at).turn;
-            self.flights.asked_mut(at).queued = false;
-            self.go_on(at, out);
-            let asked = self.flights.asked_mut(at);
+            let Some(request) = queue.pop_front() else { return };
+            let turn = self.flights.asked(request).turn;
+            self.flights.asked_mut(request).queued = false;
+            self.go_on(request, out);
+            let asked = self.flights.asked_mut(request);
             if asked.queued {
                 // it keeps its place
                 asked.turn = turn;

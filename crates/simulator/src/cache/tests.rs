@@ -207,14 +207,14 @@ fn any_spec(dice: &mut Rng) -> BlockCacheSpec {
 
 /// A random or sequential request; writes never overlap a write not answered,
 /// so that it is known which is the newer.
-fn any_io(world: &World, dice: &mut Rng, at: &mut u64, longest: u64) -> Io {
+fn any_io(world: &World, dice: &mut Rng, position: &mut u64, longest: u64) -> Io {
     let blocks = world.store.len() as u64;
     let length = 1 + dice.below(longest) as u32;
     if dice.chance(0.3) {
-        *at = dice.below(blocks);
+        *position = dice.below(blocks);
     }
-    let mut io = Io { first: *at, blocks: length, write: dice.chance(0.4) };
-    *at = io.end() % blocks;
+    let mut io = Io { first: *position, blocks: length, write: dice.chance(0.4) };
+    *position = io.end() % blocks;
     io.write &= world.writing.iter().all(|w| w.io.end() <= io.first || io.end() <= w.io.first);
     io
 }

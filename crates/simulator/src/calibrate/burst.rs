@@ -69,10 +69,10 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
         let (place, after) = fall(&course.per_s)?;
         Some((run, place, after))
     })?;
-    let at = &courses[run];
-    let of_bytes = at.bytes >= BY_BYTES;
+    let course = &courses[run];
+    let of_bytes = course.bytes >= BY_BYTES;
     let unit = |course: &RunCourse| if of_bytes { course.bytes } else { 1.0 };
-    let baseline = after * unit(at);
+    let baseline = after * unit(course);
     let mut drawn: f64 = 0.0;
     for (number, course) in courses.iter().enumerate().take(run + 1) {
         let steps = if number == run { place } else { course.per_s.len() };
@@ -81,7 +81,7 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
         draw(course.per_s.first().copied().unwrap_or(0.0), course.ramp_s);
         course.per_s[..steps].iter().for_each(|per_s| draw(*per_s, course.step_s));
     }
-    let burst = mean(&at.per_s[..place]) * unit(at);
+    let burst = mean(&course.per_s[..place]) * unit(course);
     (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run })
 }
 

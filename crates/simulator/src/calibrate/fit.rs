@@ -98,10 +98,10 @@ fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
     let mut form = from.form.clone();
     for part in parts(&form) {
         let cells = |cell: &CalibrationCell| part.cells.contains(&cell.load.read_share);
-        let start: Vec<f64> = part.numbers.clone().map(|at| form.numbers[at].ln()).collect();
+        let start: Vec<f64> = part.numbers.clone().map(|index| form.numbers[index].ln()).collect();
         let with = |logs: &[f64]| {
             let mut numbers = form.numbers.clone();
-            part.numbers.clone().zip(logs).for_each(|(at, log)| numbers[at] = log.exp());
+            part.numbers.clone().zip(logs).for_each(|(index, log)| numbers[index] = log.exp());
             numbers
         };
         let (logs, _) = downhill(&start, steps * start.len(), |logs| error(&form, &with(logs), known, cells));
@@ -141,9 +141,9 @@ const WIDTH: f64 = 0.25;
 pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
     let n = start.len();
     let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), of(start))];
-    for at in 0..n {
+    for index in 0..n {
         let mut corner = start.to_vec();
-        corner[at] += WIDTH;
+        corner[index] += WIDTH;
         let value = of(&corner);
         simplex.push((corner, value));
     }
@@ -154,7 +154,7 @@ pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -
             return simplex.swap_remove(0);
         }
         let center: Vec<f64> =
-            (0..n).map(|at| simplex[..n].iter().map(|(corner, _)| corner[at]).sum::<f64>() / n as f64).collect();
+            (0..n).map(|index| simplex[..n].iter().map(|(corner, _)| corner[index]).sum::<f64>() / n as f64).collect();
         let worst = simplex[n].clone();
         let along = |factor: f64| -> (Vec<f64>, f64) {
             let corner: Vec<f64> = center.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect();

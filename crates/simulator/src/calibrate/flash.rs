@@ -64,9 +64,9 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
 
 /// The SSD.
 pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> FlashSpec {
-    let [parts, page, buffer] = [0, 1, 2].map(|at| form.choices.get(at).copied().unwrap_or(1));
-    let number = |at: usize| numbers.get(at).copied();
-    let ns = |at: usize, or: usize| (number(at).or(number(or)).unwrap_or(0.0) * 1e9).round() as u64;
+    let [parts, page, buffer] = [0, 1, 2].map(|index| form.choices.get(index).copied().unwrap_or(1));
+    let number = |index: usize| numbers.get(index).copied();
+    let ns = |index: usize, or: usize| (number(index).or(number(or)).unwrap_or(0.0) * 1e9).round() as u64;
     let link = number(3).unwrap_or(1e9);
     FlashSpec {
         name: known.device.name.clone(),

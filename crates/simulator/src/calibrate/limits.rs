@@ -28,7 +28,7 @@ struct LimitChoices {
 
 impl LimitChoices {
     fn of(form: &ModelForm) -> LimitChoices {
-        let on = |at: usize| form.choices.get(at).is_some_and(|choice| *choice > 0);
+        let on = |index: usize| form.choices.get(index).is_some_and(|choice| *choice > 0);
         LimitChoices {
             slots: form.choices.first().copied().unwrap_or(MANY),
             operations: on(1),
@@ -105,7 +105,7 @@ pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Vol
     let (operations, bytes) = (limits(choices.operations), limits(choices.bytes));
     let stream = if choices.stream { take() } else { f64::INFINITY };
     let time = |s: f64| ServiceTimeDistribution::Constant((s * 1e9).round() as u64);
-    let of = |at: usize| [RateLimit::steady(operations[at]), RateLimit::steady(bytes[at])];
+    let of = |index: usize| [RateLimit::steady(operations[index]), RateLimit::steady(bytes[index])];
     let [first, second] = of(0);
     VolumeSpec {
         name: known.device.name.clone(),

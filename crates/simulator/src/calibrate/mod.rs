@@ -151,12 +151,12 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
         let is_random_loop = !load.sequential && cell.response_s.is_none();
         is_random_loop.then(|| (load.blocks, load.read_share.to_bits(), load.range))
     };
-    for at in 0..cells.len() {
-        let Some(of) = series(&cells[at]) else { continue };
+    for index in 0..cells.len() {
+        let Some(of) = series(&cells[index]) else { continue };
         let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(of)).map(|c| c.load.depth).collect();
         depths.sort_unstable();
         depths.dedup();
-        cells[at].aside = depths.len() >= 3 && cells[at].load.depth == depths[depths.len() / 2];
+        cells[index].aside = depths.len() >= 3 && cells[index].load.depth == depths[depths.len() / 2];
     }
 }
 

@@ -51,7 +51,7 @@ const SHARP: f64 = 20.0;
 
 /// The volume.
 pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
-    let on = |at: usize| form.choices.get(at).is_some_and(|choice| *choice > 0);
+    let on = |index: usize| form.choices.get(index).is_some_and(|choice| *choice > 0);
     let mut next = numbers.iter().copied();
     let mut pair = || {
         let first = next.next().unwrap_or(1.0);

@@ -162,7 +162,7 @@ impl RequestSource {
 
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
-        let at = match self.load.sequential {
+        let place = match self.load.sequential {
             false => self.dice.below(self.places),
             true => {
                 self.next += 1;
@@ -171,7 +171,7 @@ impl RequestSource {
         };
         let share = self.load.read_share;
         let write = share < 1.0 && (share <= 0.0 || !self.dice.chance(share));
-        Io { first: at * blocks, blocks: self.blocks, write }
+        Io { first: place * blocks, blocks: self.blocks, write }
     }
 }
 
@@ -394,7 +394,7 @@ impl PlainServers<'_> {
     }
 
     fn submit(&mut self, now: Ns, io: &Io) -> Ns {
-        let free = self.free.pop().map_or(now, |Reverse(at)| at.max(now));
+        let free = self.free.pop().map_or(now, |Reverse(free_at)| free_at.max(now));
         let bytes = f64::from(io.blocks) * BLOCK_BYTES as f64;
         let done = free + self.spec.service.draw(&mut self.dice) + (bytes / self.spec.bytes_per_s * 1e9) as Ns;
         self.free.push(Reverse(done));

@@ -24,14 +24,14 @@ pub(super) enum BackgroundActivity {
         next: u64,
         limit: u64,
         must: u64,
-        at: Ns,
+        time: Ns,
     },
-    /// Writes what it reported: all from block `first` up to `end` is on the disk at `at`.
+    /// Writes what it reported: all from block `first` up to `end` is on the disk at `time`.
     Behind {
         segment: Option<usize>,
         first: u64,
         end: u64,
-        at: Ns,
+        time: Ns,
     },
 }
 
@@ -40,7 +40,7 @@ impl DriveState {
     #[inline]
     pub fn advance(&mut self, model: &Model, now: Ns) {
         match self.alone {
-            BackgroundActivity::Behind { at, .. } if at <= now => self.alone = BackgroundActivity::Nothing,
+            BackgroundActivity::Behind { time, .. } if time <= now => self.alone = BackgroundActivity::Nothing,
             BackgroundActivity::Ahead { .. } => self.read_ahead_until(model, now),
             _ => {}
         }
@@ -48,12 +48,12 @@ impl DriveState {
 
     /// Reads on, track by track, until `now` or the limit.
     fn read_ahead_until(&mut self, model: &Model, now: Ns) {
-        let BackgroundActivity::Ahead { segment, mut next, limit, must, mut at } = self.alone else { return };
+        let BackgroundActivity::Ahead { segment, mut next, limit, must, mut time } = self.alone else { return };
         let mechanism = &model.mechanism;
-        while next < limit && at < now {
+        while next < limit && time < now {
             let most = (limit - next).min(u64::from(u32::MAX)) as u32;
             let run = mechanism.geometry.run_known(&mut self.arm.track, next, most);
-            let start = mechanism.begins(at, &self.arm, &run.place);
+            let start = mechanism.begins(time, &self.arm, &run.place);
             if start >= now {
                 break;
             }
@@ -62,12 +62,12 @@ impl DriveState {
             let passed = now.saturating_sub(start);
             if passed >= span {
                 next += u64::from(run.blocks);
-                at = start + span;
+                time = start + span;
                 continue;
             }
             let read = passed * u64::from(run.blocks) / span.max(1);
             next += read;
-            at = start + span * read / u64::from(run.blocks);
+            time = start + span * read / u64::from(run.blocks);
             break;
         }
         if let Some(held) = self.segments.get_mut(segment) {
@@ -77,7 +77,7 @@ impl DriveState {
         self.alone = if next >= limit {
             BackgroundActivity::Nothing
         } else {
-            BackgroundActivity::Ahead { segment, next, limit, must, at }
+            BackgroundActivity::Ahead { segment, next, limit, must, time }
         };
     }
 
@@ -94,31 +94,31 @@ impl DriveState {
     /// its sector, or when a seek that it is in the middle of has ended.
     #[inline]
     pub fn stop_reading_on(&mut self, model: &Model, now: Ns, io: &Io) -> Ns {
-        let BackgroundActivity::Ahead { segment, next, limit, must, at } = self.alone else { return now };
+        let BackgroundActivity::Ahead { segment, next, limit, must, time } = self.alone else { return now };
         self.alone = BackgroundActivity::Nothing;
         let mechanism = &model.mechanism;
         let held = self.segments.get(segment);
         let useless = io.write && model.cache.write_hit_stops && io.first < held.end && io.end() > held.start;
         if next < must && !useless {
             let stream = ChannelStream { blocks: (must.min(limit) - next) as u32, mark: 1, ..ChannelStream::default() };
-            let end = mechanism.read(at, &mut self.arm, next, &stream, false).end;
+            let end = mechanism.read(time, &mut self.arm, next, &stream, false).end;
             if let Some(held) = self.segments.get_mut(segment) {
                 held.end = held.end.max(must);
             }
             self.trim(segment);
             return now.max(end);
         }
-        if at >= now {
+        if time >= now {
             return now;
         }
         let place = mechanism.geometry.run_known(&mut self.arm.track, next, 1).place;
         if place.head != self.arm.head || place.cylinder != self.arm.cylinder {
             // it has set out for the next track
-            let there = at + mechanism.travel(&self.arm, &place, false);
+            let there = time + mechanism.travel(&self.arm, &place, false);
             self.arm.goes_to(&place);
             return now.max(there);
         }
-        let start = mechanism.begins(at, &self.arm, &place);
+        let start = mechanism.begins(time, &self.arm, &place);
         if model.cache.stops_in_sector || start >= now { now } else { now.max(start + mechanism.span(&place, 1)) }
     }
 
@@ -190,7 +190,7 @@ impl DriveState {
         }
         let must = (io.end() + u64::from(model.cache.least_ahead)).min(limit);
         self.alone = if limit > next && model.cache.keeps {
-            BackgroundActivity::Ahead { segment, next, limit, must, at: from }
+            BackgroundActivity::Ahead { segment, next, limit, must, time: from }
         } else {
             BackgroundActivity::Nothing
         };

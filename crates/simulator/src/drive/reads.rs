@@ -32,12 +32,14 @@ impl DriveState {
         let (overheads, cache) = (&model.overheads, &model.cache);
         let query = self.query(now, io);
         let found = self.segments.find(&query);
-        let held = found.map_or(0, |at| self.segments.get(at).end.saturating_sub(io.first).min(u64::from(io.blocks)));
+        let held =
+            found.map_or(0, |index| self.segments.get(index).end.saturating_sub(io.first).min(u64::from(io.blocks)));
         let whole = held == u64::from(io.blocks);
         // dirty blocks that another segment holds must not be passed by
-        let clear = || found.is_some_and(|at| self.segments.get(at).clean_at > now) || !self.segments.collides(&query);
+        let clear =
+            || found.is_some_and(|index| self.segments.get(index).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
-            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear()),
+            BackgroundActivity::Behind { time, .. } => time > now && !(cache.hits_aside && whole && clear()),
             BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),
             BackgroundActivity::Nothing => false,
         };
@@ -46,8 +48,8 @@ impl DriveState {
         }
         let start = now + overheads.read_hit[after] + overheads.prepare;
         let enough = held > 0 && (cache.sends_part || held >= u64::from(mark(cache, cache.read_mark, io.blocks)));
-        if let (true, Some(at)) = (whole, found) {
-            return self.full_hit(model, now, io, at, start.max(channel_free));
+        if let (true, Some(index)) = (whole, found) {
+            return self.full_hit(model, now, io, index, start.max(channel_free));
         }
         let miss = overheads.read_miss[after];
         let stays = model.channel.never_leaves;
@@ -125,7 +127,7 @@ impl DriveState {
         let start = begin.now + begin.command;
         let reading = self.reading();
         let goes_on = match self.alone {
-            BackgroundActivity::Ahead { segment, at, .. } if begin.segment == Some(segment) => Some(at),
+            BackgroundActivity::Ahead { segment, time, .. } if begin.segment == Some(segment) => Some(time),
             _ => None,
         };
         let from = match goes_on {
@@ -133,7 +135,7 @@ impl DriveState {
             Some(then) => then,
             None => self.stop_reading_on(model, begin.now, io).max(begin.arm_free).max(start),
         };
-        let first = begin.segment.map_or(io.first, |at| self.segments.get(at).end);
+        let first = begin.segment.map_or(io.first, |index| self.segments.get(index).end);
         let have = (first - io.first) as u32;
         let passage = self.pass(model, io, begin, (from, first, have));
         let done = passage.sent + overheads.read_done;

@@ -79,7 +79,7 @@ impl DriveState {
     #[inline]
     pub fn writing(&self, now: Ns) -> Option<Ns> {
         match self.alone {
-            BackgroundActivity::Behind { at, .. } if at > now => Some(at),
+            BackgroundActivity::Behind { time, .. } if time > now => Some(time),
             _ => None,
         }
     }
@@ -130,15 +130,15 @@ impl DriveState {
     /// True for a write that goes on where the one that is just being written ends.
     #[inline]
     pub fn is_appended(&self, model: &Model, now: Ns, io: &Io) -> bool {
-        let BackgroundActivity::Behind { end, at, .. } = self.alone else { return false };
-        model.cache.reports_early && model.cache.appends && end == io.first && at > now
+        let BackgroundActivity::Behind { end, time, .. } = self.alone else { return false };
+        model.cache.reports_early && model.cache.appends && end == io.first && time > now
     }
 
     /// True for a block that reading on will have come to by now, so that a read from
     /// there goes on with it at once.
     #[inline]
     fn is_being_read(&self, model: &Model, now: Ns, block: u64) -> bool {
-        let BackgroundActivity::Ahead { segment, next, limit, at, .. } = self.alone else { return false };
+        let BackgroundActivity::Ahead { segment, next, limit, time, .. } = self.alone else { return false };
         // one comparison tells nearly all apart: a segment holds no more, and its limit is as far ahead at most
         if limit.wrapping_sub(block) > 2 * self.segments.blocks
             || !model.cache.keeps
@@ -147,7 +147,7 @@ impl DriveState {
             return false;
         }
         let sector = model.mechanism.span(&model.mechanism.geometry.place(next), 1).max(1);
-        let reached = (next + now.saturating_sub(at) / sector).min(limit);
+        let reached = (next + now.saturating_sub(time) / sector).min(limit);
         if model.cache.almost_hits { block <= reached } else { block < reached }
     }
 }

@@ -213,7 +213,7 @@ impl DriveState {
             }
         }
         self.alone = if early {
-            BackgroundActivity::Behind { segment: index, first, end: io.end(), at: end }
+            BackgroundActivity::Behind { segment: index, first, end: io.end(), time: end }
         } else {
             BackgroundActivity::Nothing
         };

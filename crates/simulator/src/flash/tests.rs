@@ -69,7 +69,7 @@ fn a_link_of_one_direction_at_a_time_has_the_commands_on_it_too() {
     // many of them: 2 + 1.024 us each, where a duplex link lets one in every 2 us
     let rate = |duplex: bool, blocks: u32| {
         let mut flash = flash(&FlashSpec { duplex, read: 1, latency_read: 0, channel: 1e11, ..spec() });
-        (0..10_000).map(|at| flash.submit(0, &Io::read(page(at), blocks))).max().unwrap_or(0) as f64 / 1e7
+        (0..10_000).map(|index| flash.submit(0, &Io::read(page(index), blocks))).max().unwrap_or(0) as f64 / 1e7
     };
     assert!((rate(false, 8) - 3.024).abs() < 0.01 && (rate(true, 8) - 2.0).abs() < 0.01);
     // and what is twice as large takes its part of the link twice: 4.048
@@ -82,7 +82,7 @@ fn what_is_programmed_leaves_the_buffer_whatever_came_before_it() {
     let mut slow = flash(&FlashSpec { erase: 1_000_000 * US, pages: 4, buffer: 1 << 19, ..spec() });
     let done: Vec<Ns> = (0..172).map(|unit| slow.submit(0, &Io::write(unit * 8, 8))).collect();
     // the buffer holds 128 units; ten programs of four are through by then, the eighth of them after an erase
-    let early = done[..168].iter().max().map_or(0, |at| at / US);
+    let early = done[..168].iter().max().map_or(0, |end| end / US);
     assert!(early < 3_000, "{early} us");
     assert!(done[168] > 1_000_000 * US, "{} us", done[168] / US);
 }

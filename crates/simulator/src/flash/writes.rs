@@ -45,8 +45,8 @@ impl FlashBuffer {
     /// What is programmed by now leaves room.
     #[inline]
     pub fn drain(&mut self, now: Ns) {
-        while let Some(&(at, units)) = self.programs.front() {
-            if at > now {
+        while let Some(&(done, units)) = self.programs.front() {
+            if done > now {
                 break;
             }
             self.used -= units;
@@ -80,18 +80,18 @@ impl FlashBuffer {
 
     /// When so many more units have room.
     fn room(&mut self, units: u32) -> Ns {
-        let mut at = 0;
+        let mut last = 0;
         while self.used + units > self.room {
             let Some((done, freed)) = self.programs.pop_front() else { break };
             self.used -= freed;
-            at = done;
+            last = done;
         }
-        at
+        last
     }
 
     /// A program is under way: what it wrote leaves the buffer at a moment, whatever came before it.
     fn under_way(&mut self, end: Ns, units: u32) {
-        let later = self.programs.iter().rev().take_while(|(at, _)| *at > end).count();
+        let later = self.programs.iter().rev().take_while(|(done, _)| *done > end).count();
         self.programs.insert(self.programs.len() - later, (end, units));
     }
 
@@ -205,7 +205,7 @@ impl FlashDevice {
         if self.buffer.open > 0 {
             self.program(begin);
         }
-        self.buffer.programs.iter().map(|(at, _)| *at).max().unwrap_or(begin)
+        self.buffer.programs.iter().map(|(done, _)| *done).max().unwrap_or(begin)
     }
 
     /// Programs what waits in the buffer on the next die; says when that is done.

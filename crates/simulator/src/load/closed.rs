@@ -67,19 +67,19 @@ impl ClosedLoad {
     }
 
     #[inline]
-    fn ask(&mut self, at: Ns, who: u32, user: u32, asks: &mut Vec<LoadRequest>) {
+    fn ask(&mut self, time: Ns, who: u32, user: u32, asks: &mut Vec<LoadRequest>) {
         // the first users are there first and stay longest
-        let at = match self.course.is_steady() {
-            true => Some(at),
-            false => self.course.above(f64::from(user) / f64::from(self.users), at),
+        let time = match self.course.is_steady() {
+            true => Some(time),
+            false => self.course.above(f64::from(user) / f64::from(self.users), time),
         };
-        let Some(at) = at.filter(|at| self.left > 0 && !self.course.over(*at)) else {
+        let Some(time) = time.filter(|time| self.left > 0 && !self.course.over(*time)) else {
             self.over += 1;
             return;
         };
         self.left -= 1;
-        let class = self.course.class(at, &mut self.dice);
-        self.lanes[who as usize] = self.book.begin(class, NextOperation { at, who, user }, &mut self.dice, asks);
+        let class = self.course.class(time, &mut self.dice);
+        self.lanes[who as usize] = self.book.begin(class, NextOperation { at: time, who, user }, &mut self.dice, asks);
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -253,8 +253,8 @@ mod tests {
             AccessPattern::Normal { mean: 1.0, deviation: 0.0 },
             AccessPattern::Zipf { theta: 0.99 },
         ] {
-            for at in draws(access, 20_000) {
-                assert!((1000..=8992).contains(&at) && (at - 1000) % 8 == 0, "{access:?}: {at}");
+            for block in draws(access, 20_000) {
+                assert!((1000..=8992).contains(&block) && (block - 1000) % 8 == 0, "{access:?}: {block}");
             }
         }
     }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn uniform_and_normal_places_have_their_moments() {
         let moments = |access| {
-            let all: Vec<f64> = draws(access, 200_000).iter().map(|at| (at - 1000) as f64 / 8000.0).collect();
+            let all: Vec<f64> = draws(access, 200_000).iter().map(|block| (block - 1000) as f64 / 8000.0).collect();
             let mean = all.iter().sum::<f64>() / 2e5;
             (mean, (all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 2e5).sqrt())
         };

@@ -199,13 +199,13 @@ impl Simulation {
     fn send_members(&mut self, now: Ns, array: u16, number: u32, ios: &[MemberIo]) {
         for io in ios {
             let run = &mut self.arrays[usize::from(array)];
-            let at = run.members[usize::from(io.member)];
+            let member_start = run.members[usize::from(io.member)];
             if run.watches {
                 run.pending[usize::from(io.member)] += 1;
                 run.planner.pending(io.member, run.pending[usize::from(io.member)]);
             }
             let parent = Parent::Flight { array, number, member: io.member };
-            let job = self.jobs.add(SimulationJob::new(io.io(), at, parent));
+            let job = self.jobs.add(SimulationJob::new(io.io(), member_start, parent));
             self.advance(now, job);
         }
     }

@@ -84,7 +84,7 @@ impl Simulation {
     /// A cache wanted to be woken.
     pub(super) fn cache_wake(&mut self, now: Ns, cache: u16) {
         let run = &mut self.caches[usize::from(cache)];
-        if run.wake.is_none_or(|at| at > now) {
+        if run.wake.is_none_or(|due| due > now) {
             return;
         }
         run.wake = None;
@@ -95,11 +95,11 @@ impl Simulation {
 
     /// Does what a cache said.
     fn cache_out(&mut self, now: Ns, cache: u16, mut out: CacheActions) {
-        if let Some(at) = out.wake_at.take() {
+        if let Some(time) = out.wake_at.take() {
             let run = &mut self.caches[usize::from(cache)];
-            if run.wake.is_none_or(|due| at < due) {
-                run.wake = Some(at);
-                self.events.at(at, SimulationEvent::Wake { cache });
+            if run.wake.is_none_or(|due| time < due) {
+                run.wake = Some(time);
+                self.events.at(time, SimulationEvent::Wake { cache });
             }
         }
         for below in &out.send {

@@ -107,14 +107,14 @@ impl Simulation {
         let Compiler { mut paths, stations, names, gates, regions, host_cache, controllers, .. } = compiler;
         let end = paths.add(&[]);
         let mut caches = Vec::new();
-        for (at, volumes) in regions.into_iter().enumerate() {
-            let at = at as u16;
-            let owner = controllers.iter().position(|parts| parts.cache == Some(at));
+        for (index, volumes) in regions.into_iter().enumerate() {
+            let index = index as u16;
+            let owner = controllers.iter().position(|parts| parts.cache == Some(index));
             let (name, spec) = match owner {
                 Some(controller) => (&system.controllers[controller].name, &system.controllers[controller].cache),
                 None => (&system.name, &system.host.cache),
             };
-            debug_assert!(owner.is_some() || host_cache == Some(at));
+            debug_assert!(owner.is_some() || host_cache == Some(index));
             let parts: Vec<(u64, u64)> = volumes.iter().map(|(base, blocks, _)| (*base, *blocks)).collect();
             let Some(spec) = spec else { continue };
             spec.check().map_err(|e| CompileError::Cache(name.clone(), e))?;
@@ -219,14 +219,14 @@ impl<'a> Compiler<'a> {
         let mut drives = Vec::new();
         for group in &self.system.drives {
             let channel = match group.channel {
-                Some(at) => Some((at, found(&self.system.channels, at, &group.name, "channel")?)),
+                Some(index) => Some((index, found(&self.system.channels, index, &group.name, "channel")?)),
                 None => None,
             };
             let device = group.device.on_channel(channel.and_then(|(_, channel)| channel.rate));
             for _ in 0..group.count {
                 let number = drives.len() as u32;
-                let (seed, at) = (self.system.watch.seed, channel.map(|(at, _)| at as u16));
-                let Some(run) = DriveRun::new(device.clone(), (seed, number), group, at) else { continue };
+                let (seed, channel_index) = (self.system.watch.seed, channel.map(|(index, _)| index as u16));
+                let Some(run) = DriveRun::new(device.clone(), (seed, number), group, channel_index) else { continue };
                 drives.push(run);
                 self.names.drives.push(self.system.drive_name(number));
             }
@@ -267,8 +267,9 @@ impl<'a> Compiler<'a> {
             .group_of(drive)
             .ok_or_else(|| missing("system", "drive", drive as usize, system.drive_count() as usize))?;
         let device = self.device_steps(drive);
-        let channel =
-            system.drives[group].channel.map(|at| found(&system.channels, at, &system.drives[group].name, "channel"));
+        let channel = system.drives[group]
+            .channel
+            .map(|index| found(&system.channels, index, &system.drives[group].name, "channel"));
         match channel.transpose()?.and_then(|channel| channel.controller) {
             Some(controller) => {
                 found(&system.controllers, controller, &system.drives[group].name, "controller")?;
@@ -351,11 +352,11 @@ impl<'a> Compiler<'a> {
         for (drive, blocks) in set.members.iter().chain(&set.spares).zip(sizes) {
             let steps = match set.run_by {
                 RunBy::Host => self.drive_steps(*drive, blocks)?,
-                RunBy::Controller(at) => {
-                    let controller = found(&system.controllers, at, &set.name, "controller")?;
+                RunBy::Controller(index) => {
+                    let controller = found(&system.controllers, index, &set.name, "controller")?;
                     let cost = VisitCost { fixed: controller.member_command, ..VisitCost::default() };
                     let command =
-                        PathStep::Visit { station: self.controllers[at].command, when: StepCondition::Always, cost };
+                        PathStep::Visit { station: self.controllers[index].command, when: StepCondition::Always, cost };
                     [vec![command], self.device_steps(*drive)].concat()
                 }
             };
@@ -366,9 +367,9 @@ impl<'a> Compiler<'a> {
         let spares = set.spares.iter().copied().zip(spares).rev().collect();
         let parity = match set.run_by {
             RunBy::Host => (0, system.host.xor_byte_ps, system.host.galois_byte_ps),
-            RunBy::Controller(at) => {
-                let controller = &system.controllers[at];
-                (self.controllers[at].parity, controller.xor_byte_ps, controller.galois_byte_ps)
+            RunBy::Controller(index) => {
+                let controller = &system.controllers[index];
+                (self.controllers[index].parity, controller.xor_byte_ps, controller.galois_byte_ps)
             }
         };
         let own = self.paths.add(&[PathStep::Array(self.names.arrays.len() as u16)]);
@@ -403,10 +404,10 @@ impl<'a> Compiler<'a> {
                 steps.extend(self.drive_steps(drive, blocks)?);
                 Ok((steps, blocks))
             }
-            WorkloadTarget::Array(at) => {
-                let set = found(&system.arrays, at, of, "array")?;
-                let blocks = arrays[at].planner.array().blocks();
-                let inner = vec![PathStep::Array(at as u16)];
+            WorkloadTarget::Array(index) => {
+                let set = found(&system.arrays, index, of, "array")?;
+                let blocks = arrays[index].planner.array().blocks();
+                let inner = vec![PathStep::Array(index as u16)];
                 match set.run_by {
                     RunBy::Host => steps.extend(inner),
                     RunBy::Controller(controller) => {

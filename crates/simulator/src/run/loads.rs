@@ -82,7 +82,7 @@ impl Simulation {
         } else {
             Parent::Posted { load, who: ask.who, tell: ask.tell_issued }
         };
-        let at = match self.loads[usize::from(load)].paths.get(usize::from(ask.target)) {
+        let start = match self.loads[usize::from(load)].paths.get(usize::from(ask.target)) {
             Some((_, through)) if ask.cached => *through,
             Some((past, _)) => *past,
             None => self.end,
@@ -91,7 +91,7 @@ impl Simulation {
             compute: ask.compute,
             began: now,
             came: now,
-            ..SimulationJob::new(ask.io, at, parent)
+            ..SimulationJob::new(ask.io, start, parent)
         });
         self.advance(now, job);
     }

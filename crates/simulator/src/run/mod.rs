@@ -184,11 +184,11 @@ impl Simulation {
         if !self.started {
             self.start();
         }
-        while let Some(at) = self.events.next_at() {
+        while let Some(time) = self.events.next_at() {
             if self.over {
                 return false;
             }
-            if at > until {
+            if time > until {
                 self.events.wait(until);
                 return true;
             }

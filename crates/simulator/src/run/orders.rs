@@ -27,9 +27,9 @@ const STEP_BLOCKS: u64 = 1 << 17;
 
 impl Simulation {
     /// Asks the same of something else, on behalf of a job that waits for it.
-    pub(super) fn pass_on(&mut self, now: Ns, whole: u32, io: Io, at: PathStart) {
+    pub(super) fn pass_on(&mut self, now: Ns, whole: u32, io: Io, start: PathStart) {
         let what = self.jobs[whole].what;
-        let job = self.jobs.add(SimulationJob { what, ..SimulationJob::new(io, at, Parent::Every { job: whole }) });
+        let job = self.jobs.add(SimulationJob { what, ..SimulationJob::new(io, start, Parent::Every { job: whole }) });
         self.advance(now, job);
     }
 
@@ -61,8 +61,8 @@ impl Simulation {
         self.jobs[job].parts = 1;
         for member in there.iter() {
             self.jobs[job].parts += 1;
-            let at = self.arrays[usize::from(array)].members[usize::from(member)];
-            self.pass_on(now, job, Io::read(0, 0), at);
+            let start = self.arrays[usize::from(array)].members[usize::from(member)];
+            self.pass_on(now, job, Io::read(0, 0), start);
         }
         self.one_of_every(now, job);
     }
@@ -82,8 +82,8 @@ impl Simulation {
         self.jobs[job].parts = 1;
         for io in plan.writes.iter().chain(&plan.after) {
             self.jobs[job].parts += 1;
-            let at = self.arrays[usize::from(array)].members[usize::from(io.member)];
-            self.pass_on(now, job, io.io(), at);
+            let start = self.arrays[usize::from(array)].members[usize::from(io.member)];
+            self.pass_on(now, job, io.io(), start);
         }
         self.one_of_every(now, job);
     }

@@ -62,8 +62,8 @@ impl Simulation {
 
     /// A read or a write begins at a moment; one that is past is taken as now. A
     /// request to a target that is not served is answered at once.
-    pub fn ask(&mut self, at: Ns, request: ExternalRequest) {
-        self.ask_for(at, JobPurpose::Transfer, request);
+    pub fn ask(&mut self, time: Ns, request: ExternalRequest) {
+        self.ask_for(time, JobPurpose::Transfer, request);
     }
 
     /// The same for requests of every sort. Of a flush nothing of `request.io` counts, of a trim its
@@ -96,7 +96,7 @@ impl Simulation {
         if !self.started {
             self.start();
         }
-        while self.events.next_at().is_some_and(|at| at <= until) {
+        while self.events.next_at().is_some_and(|time| time <= until) {
             let Some((now, event)) = self.events.take() else { break };
             self.handle(now, event);
         }

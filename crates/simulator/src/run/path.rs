@@ -125,8 +125,8 @@ impl Paths {
 
     /// A step.
     #[inline]
-    pub fn at(&self, at: PathStart) -> &PathStep {
-        &self.steps[at as usize]
+    pub fn at(&self, start: PathStart) -> &PathStep {
+        &self.steps[start as usize]
     }
 }
 

@@ -373,7 +373,7 @@ impl System {
     pub fn drive_name(&self, drive: u32) -> String {
         match self.group_of(drive) {
             Some((group, _)) if self.drives[group].count == 1 => self.drives[group].name.clone(),
-            Some((group, at)) => format!("{}{at}", self.drives[group].name),
+            Some((group, number)) => format!("{}{number}", self.drives[group].name),
             None => format!("drive {drive}"),
         }
     }

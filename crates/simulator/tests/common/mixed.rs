@@ -236,8 +236,8 @@ impl SystemGenerator {
         (spec.read, spec.write) = (self.spread(means[0]), self.spread(means[1]));
         if bursts {
             let which = self.dice.below(3);
-            for (at, limit) in [(0, &mut spec.operations), (1, &mut spec.bytes)] {
-                if which == 2 || which == at {
+            for (kind, limit) in [(0, &mut spec.operations), (1, &mut spec.bytes)] {
+                if which == 2 || which == kind {
                     let over = self.between(1.5, 8.0);
                     let full_s = self.about(1.0, 100.0);
                     limit.burst = limit.baseline * over;
@@ -318,13 +318,13 @@ impl SystemGenerator {
 
     fn alone(&mut self, of: &NominalDevice, system: &mut System, transfers: Vec<OperationTransfer>) {
         let target = if system.arrays.is_empty() { WorkloadTarget::Drive(0) } else { WorkloadTarget::Array(0) };
-        let at = system.workloads.len();
+        let count = system.workloads.len();
         let most = transfers.iter().map(|transfer| self.most(of, system.arrays.first(), transfer));
         let most = most.fold(f64::INFINITY, f64::min);
         let classes = transfers.into_iter().enumerate();
-        let classes = classes.map(|(at, t)| OperationClass::of(&format!("class{at}"), 1.0, t)).collect();
+        let classes = classes.map(|(index, t)| OperationClass::of(&format!("class{index}"), 1.0, t)).collect();
         let load = self.load(classes, most);
-        system.workloads.push(Workload { name: format!("load{at}"), targets: vec![target], load });
+        system.workloads.push(Workload { name: format!("load{count}"), targets: vec![target], load });
     }
 
     fn volumes(&mut self, bursts: bool) -> System {

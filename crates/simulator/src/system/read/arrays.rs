@@ -117,10 +117,10 @@ fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
 /// The drives that a list of references means, each with the place of its reference.
 fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
-    for (text, at) in fields.texts(key) {
+    for (text, place) in fields.texts(key) {
         match drives_of(drives, text) {
-            Ok(some) => found.extend(some.into_iter().map(|drive| (drive, at))),
-            Err(message) => fields.source.wrong(at, &fields.item, message),
+            Ok(some) => found.extend(some.into_iter().map(|drive| (drive, place))),
+            Err(message) => fields.source.wrong(place, &fields.item, message),
         }
     }
     found
@@ -137,10 +137,10 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
         fields.missing("drives", "[\"disk0-3\"]");
     }
     let mut members = Vec::new();
-    for (drive, at) in referred(fields, "drives", drives) {
+    for (drive, place) in referred(fields, "drives", drives) {
         if members.contains(&drive) {
             let message = format!("`{}` is listed twice as a member", called(drives, drive));
-            fields.source.wrong(at, &fields.item, message);
+            fields.source.wrong(place, &fields.item, message);
         } else if members.len() <= MOST_MEMBERS {
             members.push(drive);
         }
@@ -151,7 +151,7 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
 pub(super) fn called(drives: &[Drives], drive: u32) -> String {
     match group_of(drives, drive) {
         Some((group, _)) if group.count == 1 => group.name.clone(),
-        Some((group, at)) => format!("{}{at}", group.name),
+        Some((group, number)) => format!("{}{number}", group.name),
         None => format!("drive {drive}"),
     }
 }
@@ -179,7 +179,7 @@ fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
     match fields.text("run_by") {
         None | Some("host") => RunBy::Host,
         Some(name) => match names.controllers.find(name) {
-            Some(at) => RunBy::Controller(at),
+            Some(index) => RunBy::Controller(index),
             None => {
                 let message = names.controllers.unknown("controller", name);
                 fields.wrong_at("run_by", format!("{message}; \"host\" means software RAID"));
@@ -201,12 +201,12 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
         return fields.wholes("failed", 0, last).into_iter().map(|n| n as u16).collect();
     }
     let mut failed = Vec::new();
-    for (drive, at) in referred(fields, "failed", drives) {
+    for (drive, place) in referred(fields, "failed", drives) {
         match members.iter().position(|m| *m == drive) {
             Some(member) => failed.push(member as u16),
             None => {
                 let message = format!("`{}` has failed but is not a member of this array", called(drives, drive));
-                fields.source.wrong(at, &fields.item, message);
+                fields.source.wrong(place, &fields.item, message);
             }
         }
     }

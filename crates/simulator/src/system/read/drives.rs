@@ -18,8 +18,8 @@ const USUAL_CAPACITY: u64 = 1_000_000_000_000;
 /// Drives of the files that `[system] catalogue` names.
 pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
-    for (path, at) in fields.texts("catalogue") {
-        let wrong = |message: String| fields.source.wrong(at, &fields.item, message);
+    for (path, place) in fields.texts("catalogue") {
+        let wrong = |message: String| fields.source.wrong(place, &fields.item, message);
         match load(path).map(|text| catalogue::read(path, &text)) {
             Ok(Ok(found)) => entries.extend(found),
             Ok(Err(problems)) => problems.0.iter().for_each(|problem| wrong(problem.to_string())),

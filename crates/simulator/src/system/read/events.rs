@@ -54,10 +54,10 @@ fn drives(
     change: impl Fn(u32) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, at) in fields.texts(key) {
+    for (text, place) in fields.texts(key) {
         match drives_of(&system.drives, text) {
             Ok(some) => found.extend(some.into_iter().map(&change)),
-            Err(message) => fields.source.wrong(at, &fields.item, message),
+            Err(message) => fields.source.wrong(place, &fields.item, message),
         }
     }
     found

@@ -51,7 +51,7 @@ pub(super) fn netbench(fields: &DescriptionFields<'_, '_>, cached: bool) -> Load
 pub(super) fn scan(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
     let usual = ScanSpec::default();
     let part = part(fields);
-    let files = (0..targets.len().clamp(1, usize::from(u16::MAX))).map(|at| Region { target: at as u16, part });
+    let files = (0..targets.len().clamp(1, usize::from(u16::MAX))).map(|index| Region { target: index as u16, part });
     LoadSpec::Scan(ScanSpec {
         users: users(fields),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),

@@ -41,7 +41,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
         };
         return match targets {
             [] | [_] => vec![class("all", 0)],
-            several => several.iter().zip(0..).map(|(name, at)| class(name, at)).collect(),
+            several => several.iter().zip(0..).map(|(name, index)| class(name, index)).collect(),
         };
     }
     for key in KEYS.into_iter().filter(|key| fields.has(key)) {
@@ -82,7 +82,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
 pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
     let Some(name) = fields.text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
-        Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
+        Some(index) => u16::try_from(index).unwrap_or(u16::MAX),
         None => {
             let known: Vec<&str> = targets.iter().map(String::as_str).collect();
             let near = did_you_mean(name, &known);

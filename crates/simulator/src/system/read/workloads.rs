@@ -67,10 +67,10 @@ pub(super) fn workloads(
 fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
     if fields.has("on") {
         let mut targets = Vec::new();
-        for (text, at) in fields.texts("on") {
+        for (text, place) in fields.texts("on") {
             match targets_of(&system.drives, names, text) {
                 Ok(found) => targets.extend(found),
-                Err(message) => fields.source.wrong(at, &fields.item, message),
+                Err(message) => fields.source.wrong(place, &fields.item, message),
             }
         }
         if targets.len() > usize::from(u16::MAX) {
@@ -93,7 +93,7 @@ fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &Syste
 
 fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String {
     match target {
-        WorkloadTarget::Array(at) => names.arrays.name(at).to_owned(),
+        WorkloadTarget::Array(index) => names.arrays.name(index).to_owned(),
         WorkloadTarget::Drive(drive) => system.drive_name(drive),
     }
 }
@@ -102,8 +102,8 @@ fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String 
 fn blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
     match target {
         WorkloadTarget::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
-        WorkloadTarget::Array(at) => {
-            let set = system.arrays.get(at)?;
+        WorkloadTarget::Array(index) => {
+            let set = system.arrays.get(index)?;
             let of = |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
             let own: Option<Vec<u64>> = set.members.iter().map(of).collect();
             let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
@@ -316,7 +316,7 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
         // a file on each; devices of a trace are counted there
         LoadSpec::Scan(_) | LoadSpec::Trace(_) => return,
     };
-    if let Some((name, _)) = targets.iter().zip(0..).find(|(_, at)| !used.contains(at)) {
+    if let Some((name, _)) = targets.iter().zip(0..).find(|(_, index)| !used.contains(index)) {
         let because = format!("no part of this workload uses `{name}`; remove it, or set `on` of a part to it");
         fields.wrong_at("on", because);
     }

@@ -1,0 +1,121 @@
+//! xz, unpacked as its bytes come. The library's own reader takes a chunk whole, and of a log that was cut within its
+//! first one, which holds up to two megabytes, would give nothing.
+
+use std::io::{self, Read};
+
+use lzma_rust2::{Action, Status, XzStream};
+
+/// Memory for unpacking, KiB; what `xz -9` packs takes 65 MiB.
+const MOST_KIB: u32 = 256 << 10;
+const PIECE: usize = 32 << 10;
+
+/// What an xz file holds; concatenated ones are one.
+pub(crate) struct XzUnpacker<R> {
+    packed: R,
+    stream: XzStream,
+    buffer: Box<[u8]>,
+    /// What the stream has not taken of the buffer yet.
+    left: std::ops::Range<usize>,
+    has_ended: bool,
+    /// What went wrong behind the bytes that were given.
+    error: Option<io::Error>,
+}
+
+impl<R: Read> XzUnpacker<R> {
+    pub fn new(packed: R) -> XzUnpacker<R> {
+        XzUnpacker {
+            packed,
+            stream: XzStream::new_mem_limit(true, MOST_KIB),
+            buffer: vec![0; PIECE].into(),
+            left: 0..0,
+            has_ended: false,
+            error: None,
+        }
+    }
+}
+
+impl<R: Read> Read for XzUnpacker<R> {
+    fn read(&mut self, output: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if output.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.left.is_empty() && !self.has_ended {
+                self.left = 0..self.packed.read(&mut self.buffer)?;
+                self.has_ended = self.left.is_empty();
+            }
+            let action = if self.has_ended { Action::Finish } else { Action::Run };
+            let before = self.stream.total_out();
+            let result = self.stream.process(&self.buffer[self.left.clone()], output, action);
+            // an error does not say how much preceded it
+            let given = (self.stream.total_out() - before) as usize;
+            match result {
+                Ok(result) => {
+                    self.left.start += result.bytes_consumed;
+                    if given > 0 || result.status == Status::StreamEnd {
+                        return Ok(given);
+                    }
+                    if result.bytes_consumed == 0 && (self.has_ended || !self.left.is_empty()) {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, "the xz stream does not go on"));
+                    }
+                }
+                Err(error) if given > 0 => {
+                    self.error = Some(error);
+                    return Ok(given);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKED: &[u8] = include_bytes!("../tests/packed/lines.xz");
+
+    /// What `xz -9e` packed into one chunk of one block.
+    fn text() -> String {
+        (0..3000).map(|line| format!("{} some, text\n", line * 7919 % 100_003)).collect()
+    }
+
+    /// What is read of it up to an error, in pieces of this size.
+    fn unpacked(packed: &[u8], piece: usize) -> (String, Option<io::Error>) {
+        let mut unpacker = XzUnpacker::new(packed);
+        let (mut bytes, mut buffer) = (Vec::new(), vec![0; piece]);
+        let error = loop {
+            match unpacker.read(&mut buffer) {
+                Ok(0) => break None,
+                Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+                Err(error) => break Some(error),
+            }
+        };
+        (String::from_utf8(bytes).expect("only text is packed"), error)
+    }
+
+    #[test]
+    fn whole_files_are_read_and_two_in_a_row_are_one() {
+        for piece in [1, 777, 1 << 20] {
+            let (read, error) = unpacked(PACKED, piece);
+            assert!(error.is_none() && read == text(), "{piece}: {error:?}");
+        }
+        let (read, error) = unpacked(&[PACKED, &[0; 8], PACKED].concat(), 4096);
+        assert!(error.is_none() && read == text().repeat(2), "{error:?}");
+    }
+
+    #[test]
+    fn what_precedes_a_cut_in_the_only_chunk_is_read() {
+        let mut longest = 0;
+        for cut in (0..PACKED.len()).step_by(97) {
+            let (read, error) = unpacked(&PACKED[..cut], 4096);
+            assert!(error.is_some() && text().starts_with(&read), "{cut}: {error:?}");
+            assert!(read.len() >= longest, "{cut}");
+            longest = read.len();
+        }
+        assert!(longest > text().len() * 9 / 10, "{longest}");
+    }
+}
