@@ -132,6 +132,7 @@ const FILES: &[(&str, &str)] = &[
     ("link.toml", include_str!("data/link.toml")),
     ("limits.toml", include_str!("data/limits.toml")),
     ("devices.toml", include_str!("data/devices.toml")),
+    ("health.toml", include_str!("data/health.toml")),
 ];
 
 /// All checks, in the order of the files.

@@ -3,6 +3,7 @@
 //! A function says what was seen and what would be good; the table says why, how risky
 //! it is and how it is proven.
 
+mod health;
 mod host;
 mod limits;
 mod link;
@@ -65,6 +66,10 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("filesystem.xfs-unmount", stack::xfs_unmount),
     ("processor.idle", processors::idle),
     ("interrupts.spread", processors::interrupts),
+    ("health.media", health::media),
+    ("health.link", health::link),
+    ("health.wear", health::wear),
+    ("health.temperature", health::temperature),
     ("memory.dirty-limits", memory::dirty_limits),
     ("memory.swappiness", memory::swappiness),
     ("memory.swap-placement", memory::swap_placement),
