@@ -8,24 +8,24 @@ use crate::health::HealthLoad;
 use crate::scene::HostScene;
 
 /// A drive's health in the log, or what is to be said without it.
-fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, CheckOutcome> {
+fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
     // what bears a virtual or distant disk is hidden
     if matches!(scene.class(disk), DeviceClass::Virtual | DeviceClass::Network) {
-        return Err(CheckOutcome::Absent);
+        return Err(Box::new(CheckOutcome::Absent));
     }
-    let unknown = |because: &str| CheckOutcome::Unknown(because.to_owned());
+    let unknown = |because: &str| Box::new(CheckOutcome::Unknown(because.to_owned()));
     let Some(load) = &scene.load else { return Err(unknown("the health of drives is judged from a log")) };
     load.health.get(disk).ok_or_else(|| unknown("the log has nothing about the health of this drive"))
 }
 
 /// What is judged of it, where this drive tells it.
-fn part<T>(value: Option<T>, what: &str) -> Result<T, CheckOutcome> {
-    value.ok_or_else(|| CheckOutcome::Unknown(format!("the drive does not report {what}")))
+fn part<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
+    value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {what}"))))
 }
 
 /// An outcome on either way out.
-fn settled(outcome: Result<CheckOutcome, CheckOutcome>) -> CheckOutcome {
-    outcome.unwrap_or_else(|outcome| outcome)
+fn settled(outcome: Result<CheckOutcome, Box<CheckOutcome>>) -> CheckOutcome {
+    outcome.unwrap_or_else(|outcome| *outcome)
 }
 
 fn counted(count: f64, one: &str, many: &str) -> String {

@@ -31,15 +31,18 @@ pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Phys of a disk's SAS port.
-fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, CheckOutcome> {
+fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
     let port = place(scene, disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
-    let Some(port) = port else { return Err(CheckOutcome::Absent) };
+    let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
     let is_of_port = |phy: &&str| {
         let place = scene.tree.place(&format!("sys/class/sas_phy/{phy}/device/port"));
         place.and_then(|place| place.rsplit('/').next()) == Some(port)
     };
     let phys: Vec<&str> = scene.tree.names("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
-    if phys.is_empty() { Err(unknown(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))) } else { Ok(phys) }
+    if phys.is_empty() {
+        return Err(Box::new(unknown(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))));
+    }
+    Ok(phys)
 }
 
 /// `12.0 Gbit`; none for `Unknown` and `Phy disabled`.
@@ -56,7 +59,7 @@ fn slowest(scene: &HostScene, disk: &str) -> Option<f64> {
 pub(super) fn sas(scene: &HostScene, disk: &str) -> CheckOutcome {
     let phys = match sas_phys(scene, disk) {
         Ok(phys) => phys,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     for phy in &phys {
         let Some(now) = rate(scene, phy, "negotiated_linkrate") else {
@@ -95,7 +98,7 @@ const STARTS: f64 = 100.0;
 pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
     let phys = match sas_phys(scene, disk) {
         Ok(phys) => phys,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let mut seen = Vec::new();
     for phy in phys {

@@ -44,14 +44,14 @@ pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
     if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
 }
 
-fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, CheckOutcome> {
+fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
     let path = format!("sys/block/{}/dm/uuid", file_name(device));
-    scene.tree.get(&path).ok_or_else(|| unknown(scene, &path))
+    scene.tree.get(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
 }
 
 pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
     match uuid(scene, device) {
-        Err(outcome) => outcome,
+        Err(outcome) => *outcome,
         // LVM names the space for copied blocks so; snapshots of thin volumes have none
         Ok(uuid) if uuid.starts_with("LVM-") && uuid.ends_with("-cow") => {
             let name = scene.block(device, "dm/name").unwrap_or(device);
@@ -63,7 +63,7 @@ pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
 
 pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
     match uuid(scene, device) {
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
         Ok(uuid) if !uuid.starts_with("CRYPT-") => return CheckOutcome::Absent,
         Ok(_) => {}
     }
