@@ -45,7 +45,9 @@ impl HostPlatform {
         let field = |name: &str| {
             let text = tree.get(&format!("sys/class/dmi/id/{name}"))?.trim();
             // what some makers leave in
-            Some(text).filter(|text| !matches!(*text, "" | "To Be Filled By O.E.M." | "System Product Name")).map(str::to_owned)
+            Some(text)
+                .filter(|text| !matches!(*text, "" | "To Be Filled By O.E.M." | "System Product Name"))
+                .map(str::to_owned)
         };
         let (vendor, product) = (field("sys_vendor"), field("product_name"));
         let cloud = match (vendor.as_deref(), product.as_deref(), field("chassis_asset_tag").as_deref()) {

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_advise::{
-    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostPlatform, HostScene, HostTree, ServerRole, advise,
+    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostPlatform, HostScene, HostTree,
+    ServerRole, advise,
 };
 use diskwright_base::{Ceiling, LogPiece, Note, Topology};
 use serde_json::{Value, json};

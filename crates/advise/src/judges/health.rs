@@ -77,7 +77,8 @@ pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
         if wear < 0.9 && left_s.is_none_or(|left| left > SOON_S) {
             return Ok(CheckOutcome::Good);
         }
-        let end = left_s.map_or(String::new(), |left| format!("; at the log's rate the rest lasts {:.0} days", left / DAY_S));
+        let end =
+            left_s.map_or(String::new(), |left| format!("; at the log's rate the rest lasts {:.0} days", left / DAY_S));
         Ok(Proposal::new(format!("{} of the rated life used{end}", percent(wear))).propose())
     }))
 }

@@ -21,7 +21,8 @@ pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
     let path = format!("sys/class/scsi_host/{host}/proc_name");
     // uas names none, which the kernel writes as (null)
     let Some(driver) = scene.tree.get(&path) else { return unknown(scene, &path) };
-    let speed = place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number(&format!("{}/speed", &place[..end])));
+    let speed =
+        place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number(&format!("{}/speed", &place[..end])));
     if driver != "usb-storage" || speed.is_none_or(|speed| speed <= 480.0) {
         return CheckOutcome::Good;
     }
@@ -32,7 +33,8 @@ pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
 
 /// Phys of a disk's SAS port.
 fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
-    let port = place(scene, disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
+    let port =
+        place(scene, disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
     let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
     let is_of_port = |phy: &&str| {
         let place = scene.tree.place(&format!("sys/class/sas_phy/{phy}/device/port"));
@@ -130,7 +132,9 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
     let mut paths = Vec::new();
     for name in scene.tree.names("sys/block") {
         let number = name.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
-        let Some(number) = number.filter(|n| !space.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) else { continue };
+        let Some(number) = number.filter(|n| !space.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) else {
+            continue;
+        };
         let file = |file: &str| format!("sys/class/nvme/nvme{number}/{file}");
         let Some(state) = scene.tree.get(&file("state")) else { return Err(file("state")) };
         // without asymmetric access every path is a direct one, and the kernel shows no state

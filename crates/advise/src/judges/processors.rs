@@ -47,7 +47,11 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
     };
     let Some(deepest) = states.iter().max_by(|a, b| a.latency_us.total_cmp(&b.latency_us)) else {
         // in most virtual machines the hypervisor decides
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, "sys/devices/system/cpu/cpu0/cpuidle") };
+        return if scene.has_facts {
+            CheckOutcome::Absent
+        } else {
+            unknown(scene, "sys/devices/system/cpu/cpu0/cpuidle")
+        };
     };
     // a processor that has work does not sleep
     let is_calm = scene.load.as_ref().is_some_and(|load| load.mean("processor.busy", "").is_none_or(|busy| busy < 0.5));
@@ -59,7 +63,11 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     };
     let share = load.alone_s / load.seconds;
-    let evidence = format!("{name} served one request after the other {} of the time, {:.0} us each", percent(share), response * 1e6);
+    let evidence = format!(
+        "{name} served one request after the other {} of the time, {:.0} us each",
+        percent(share),
+        response * 1e6
+    );
     let slow: Vec<&str> = states.iter().filter(|s| s.latency_us * 1e-6 >= FELT * response).map(|s| s.folder).collect();
     let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
         .evidence(Some((evidence, share)));
@@ -94,9 +102,8 @@ fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
         if counts.len() != processors || counts.iter().all(|count| *count == 0.0) {
             continue;
         }
-        let found = devices
-            .entry(device)
-            .or_insert_with(|| QueueInterrupts { queues: 0, by_processor: vec![0.0; processors] });
+        let found =
+            devices.entry(device).or_insert_with(|| QueueInterrupts { queues: 0, by_processor: vec![0.0; processors] });
         found.queues += 1;
         found.by_processor.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
     }
@@ -109,14 +116,17 @@ const MOST_OF_THEM: f64 = 0.8;
 
 pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(text) = scene.tree.get("proc/interrupts") else { return unknown(scene, "proc/interrupts") };
-    let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else { return unknown(scene, "proc/uptime") };
+    let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else {
+        return unknown(scene, "proc/uptime");
+    };
     let mut seen = Vec::new();
     for ((device, place), found) in queue_interrupts(text) {
         let all: f64 = found.by_processor.iter().sum();
         let most = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let Some((processor, most)) = most else { continue };
         // one queue has one processor whatever is set
-        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *most < MOST_OF_THEM * all {
+        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *most < MOST_OF_THEM * all
+        {
             continue;
         }
         let place = if place.is_empty() { String::new() } else { format!(" at {place}") };

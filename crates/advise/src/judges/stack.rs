@@ -76,9 +76,8 @@ pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
         (Err(outcome), _) | (_, Err(outcome)) => outcome,
         (Ok(logical), Ok(physical)) if logical < 4096.0 && physical >= 4096.0 => {
             let load = scene.disk_load(device).filter(|load| load.busy() > 0.01);
-            let evidence = load.map(|load| {
-                (format!("the device was busy {} of the time", super::percent(load.busy())), load.busy())
-            });
+            let evidence = load
+                .map(|load| (format!("the device was busy {} of the time", super::percent(load.busy())), load.busy()));
             let seen = format!("it encrypts {logical:.0} bytes at a time, on blocks of {physical:.0} bytes");
             super::only_info(Proposal::new(seen).evidence(evidence)).propose()
         }
@@ -96,10 +95,11 @@ pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
     }
     let path = |file: &str| format!("sys/block/{}/md/{file}", file_name(array));
     let number = |file: &str| scene.tree.number(&path(file)).ok_or_else(|| unknown(scene, &path(file)));
-    let (stripes, active, disks) = match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
-        (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
-        (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return outcome,
-    };
+    let (stripes, active, disks) =
+        match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
+            (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
+            (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return outcome,
+        };
     let memory = |stripes: f64| stripes * disks * 4096.0;
     if scene.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
         let seen = format!("{stripes:.0} stripes of {disks:.0} pages reserve {}", bytes(memory(stripes)));
