@@ -1,4 +1,5 @@
 //! Whole answers, kept as pages: what `advise` says of a made-up server, read by somebody who would know better.
+//! With `DISKWRIGHT_KEEP_PAGES=1` they are written anew, to be reviewed.
 
 use std::path::Path;
 
@@ -26,6 +27,9 @@ fn answers_are_as_reviewed() {
         let found = page(&advise(&HostScene::read(bench.machine.folder(), Some(role))));
         let name = format!("server-{}.txt", role.name());
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages").join(&name);
+        if std::env::var_os("DISKWRIGHT_KEEP_PAGES").is_some() {
+            std::fs::write(&path, &found).expect("the page is written");
+        }
         let kept = std::fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(found, kept, "{name} is another than the page that was reviewed");
     }
