@@ -69,11 +69,11 @@ pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
     }
     let size = |file: &str| {
         let path = format!("sys/block/{}/queue/{file}", file_name(device));
-        scene.tree.number(&path).ok_or_else(|| unknown(scene, &path))
+        scene.tree.number(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
     };
     // dm-crypt passes its own sectors on as logical blocks
     match (size("logical_block_size"), size("physical_block_size")) {
-        (Err(outcome), _) | (_, Err(outcome)) => outcome,
+        (Err(outcome), _) | (_, Err(outcome)) => *outcome,
         (Ok(logical), Ok(physical)) if logical < 4096.0 && physical >= 4096.0 => {
             let load = scene.disk_load(device).filter(|load| load.busy() > 0.01);
             let evidence = load
@@ -94,11 +94,11 @@ pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     }
     let path = |file: &str| format!("sys/block/{}/md/{file}", file_name(array));
-    let number = |file: &str| scene.tree.number(&path(file)).ok_or_else(|| unknown(scene, &path(file)));
+    let number = |file: &str| scene.tree.number(&path(file)).ok_or_else(|| Box::new(unknown(scene, &path(file))));
     let (stripes, active, disks) =
         match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
             (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
-            (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return outcome,
+            (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return *outcome,
         };
     let memory = |stripes: f64| stripes * disks * 4096.0;
     if scene.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
