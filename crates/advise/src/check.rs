@@ -131,6 +131,8 @@ const FILES: &[(&str, &str)] = &[
     ("host.toml", include_str!("data/host.toml")),
     ("link.toml", include_str!("data/link.toml")),
     ("limits.toml", include_str!("data/limits.toml")),
+    ("devices.toml", include_str!("data/devices.toml")),
+    ("health.toml", include_str!("data/health.toml")),
 ];
 
 /// All checks, in the order of the files.

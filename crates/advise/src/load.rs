@@ -6,6 +6,8 @@ use std::sync::Arc;
 use diskwright_base::plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Frame, Schema};
 
+use crate::health::{HealthLoad, HealthReader};
+
 /// Sums over a log of one disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskLoad {
@@ -44,6 +46,8 @@ pub struct HostLoad {
     pub seconds: f64,
     /// By disk.
     pub disks: BTreeMap<String, DiskLoad>,
+    /// Health of drives, by disk.
+    pub health: BTreeMap<String, HealthLoad>,
     /// Mean of other counters, by counter and instance.
     pub means: BTreeMap<(String, String), f64>,
 }
@@ -81,6 +85,7 @@ pub struct HostLoadReader {
     load: HostLoad,
     schema: Option<Arc<Schema>>,
     disks: Vec<(String, DiskPlans)>,
+    health: HealthReader,
     means: Vec<((String, String), CounterPlan)>,
     sums: BTreeMap<(String, String), (CounterPlan, CounterSummary)>,
 }
@@ -105,6 +110,7 @@ impl HostLoadReader {
         if self.schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
             self.resolve(frame.schema());
         }
+        self.health.frame(frame);
         let seconds = |elapsed_ns: u64| elapsed_ns as f64 / 1e9;
         let lengths: Vec<f64> = frame.ticks().iter().map(|tick| seconds(tick.elapsed_ns)).collect();
         self.load.seconds += lengths.iter().sum::<f64>();
@@ -133,6 +139,7 @@ impl HostLoadReader {
     /// All that was taken in; `None` where that was nothing.
     #[must_use]
     pub fn finish(mut self) -> Option<HostLoad> {
+        self.load.health = self.health.finish();
         for (name, (plan, sum)) in &self.sums {
             plan.value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
         }
@@ -147,6 +154,7 @@ impl HostLoadReader {
             .iter()
             .map(|disk| ((*disk).to_owned(), DiskPlans(DISK_COUNTERS.map(|counter| plan(counter, disk)))))
             .collect();
+        self.health.resolve(schema);
         self.means.clear();
         for counter in MEANS {
             let object = counter.split('.').next().unwrap_or(counter);

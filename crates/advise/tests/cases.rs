@@ -82,13 +82,13 @@ fn cases() -> Vec<Case> {
 }
 
 /// A host's files on disk, made once: a case changes a few of them and puts them back.
-struct HostBench {
+pub struct HostBench {
     host: HostFile,
-    machine: FakeMachine,
+    pub machine: FakeMachine,
 }
 
 impl HostBench {
-    fn new(name: &str) -> HostBench {
+    pub fn new(name: &str) -> HostBench {
         let host: HostFile = read(&folder("hosts").join(format!("{name}.toml")));
         let machine = FakeMachine::new();
         for (path, text) in &host.files {

@@ -83,6 +83,7 @@ fn main() {
         Err(why) => println!("sadc: skipped: {why}"),
     }
     slow_beat(if tiny { 2 } else { 20 });
+    slow_share(if tiny { 60 } else { 1800 });
     for disks in [24, 1000] {
         made_up(disks, if tiny { 2 } else { 50 });
         println!("{:<52} {:>9} KiB", "most resident memory of this process so far", status_kib("VmHWM"));
@@ -176,6 +177,40 @@ fn slow_beat(times: u32) {
     println!("{:<52} {:>9} us", "  control groups, on top", one(with_groups - without));
     let name = format!("  {processes} processes, on top");
     println!("{name:<52} {:>9} us", one(with_processes - without));
+}
+
+/// Processor time of this process with all its threads.
+fn process_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 * 1e-3
+}
+
+/// What the sources that are read at the slow interval add to a recorder that ticks each second: control groups,
+/// filesystems, health and hardware with their threads. The log's own cost is left out, which makes the share larger.
+fn slow_share(ticks: u32) {
+    let clock = FakeMachine::new().clock.clone();
+    let cost = |seconds: u64, processes: bool| {
+        let slow_every = Duration::from_secs(seconds);
+        let options = SamplerOptions { slow_every, processes, ..SamplerOptions::default() };
+        let mut sampler = Sampler::new(Roots::default(), Box::new(clock.clone()), options);
+        sampler.tick();
+        let start = process_us();
+        for _ in 0..ticks {
+            clock.advance(1.0);
+            sampler.tick();
+            sampler.take_notes();
+            // a real second is long enough for the threads; so is this for nearly all of them
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        (process_us() - start) / f64::from(ticks)
+    };
+    // in turns, and the least of three: what else the machine does only adds
+    let least = |seconds, processes| (0..3).map(|_| cost(seconds, processes)).fold(f64::MAX, f64::min);
+    let (never, beat, all) = (least(1_000_000, false), least(10, false), least(10, true));
+    println!("{:<52} {:>9} us", "a tick a second, the slow beat every 10 s, all", one(all));
+    println!("{:<52} {:>9} us", "  of that the processes", one(all - beat));
+    let share = 100.0 * (beat - never) / all;
+    println!("{:<52} {:>9} us   {:.1} % (at most 10)", "  of that all other slow sources", one(beat - never), share);
 }
 
 /// sadc's processor time a sample: that of many samples less that of few, so

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_advise::{
-    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostScene, HostTree, ServerRole, advise,
+    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostPlatform, HostScene, HostTree,
+    ServerRole, advise,
 };
 use diskwright_base::{Ceiling, LogPiece, Note, Topology};
 use serde_json::{Value, json};
@@ -125,6 +126,7 @@ fn document(
         "from": host.from,
         "role": host.scene.role.name(),
         "role_from": host.scene.role_from,
+        "machine": HostPlatform::of(host.scene.tree()),
         "items": advice.items,
         "unknown": advice.unknown,
         "well": advice.well,

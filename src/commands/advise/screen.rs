@@ -1,6 +1,6 @@
 //! Advice for people: the most worthwhile first, three of them in full.
 
-use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, SettingChange};
+use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
 use diskwright_report::text::wrap;
 use diskwright_report::{Ink, Style};
 
@@ -54,6 +54,13 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
     };
     let text = format!("{count} on {}. Role: {role}. {} checks passed.", style.clean(&host.from), advice.well);
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
+    let platform = HostPlatform::of(scene.tree());
+    if let Some(words) = platform.words() {
+        out += &indented("machine: ", &style.clean(&words), style);
+    }
+    for (disk, kind) in &platform.volumes {
+        out += &indented(&format!("{}: ", style.clean(disk)), kind, style);
+    }
     for remark in &host.remarks {
         out += &indented("note: ", remark, style);
     }

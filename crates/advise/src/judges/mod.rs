@@ -3,11 +3,15 @@
 //! A function says what was seen and what would be good; the table says why, how risky
 //! it is and how it is proven.
 
+mod health;
 mod host;
 mod limits;
 mod link;
 mod memory;
+mod paths;
+mod processors;
 mod queue;
+mod stack;
 
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::HostScene;
@@ -51,6 +55,21 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("path.count", limits::paths),
     ("array.threads", limits::threads),
     ("queue.processors", queue::processors),
+    ("link.usb-driver", paths::usb_driver),
+    ("link.sas", paths::sas),
+    ("link.sas-errors", paths::sas_errors),
+    ("path.nvme", paths::nvme),
+    ("alignment.array", stack::array_alignment),
+    ("mapped.snapshot", stack::snapshot),
+    ("mapped.crypt-sectors", stack::crypt_sectors),
+    ("array.stripe-cache", stack::stripe_cache),
+    ("filesystem.xfs-unmount", stack::xfs_unmount),
+    ("processor.idle", processors::idle),
+    ("interrupts.spread", processors::interrupts),
+    ("health.media", health::media),
+    ("health.link", health::link),
+    ("health.wear", health::wear),
+    ("health.temperature", health::temperature),
     ("memory.dirty-limits", memory::dirty_limits),
     ("memory.swappiness", memory::swappiness),
     ("memory.swap-placement", memory::swap_placement),

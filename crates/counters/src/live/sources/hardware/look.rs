@@ -80,6 +80,14 @@ pub(super) fn transfers(text: &[u8]) -> Option<u64> {
     whole.checked_mul(10)?.checked_add(tenth)
 }
 
+fn lanes(file: &Path) -> Option<u64> {
+    read_number(file).filter(|lanes| (1..=64).contains(lanes))
+}
+
+fn lane_speed(file: &Path) -> Option<u64> {
+    transfers(read_text(file)?.as_bytes())
+}
+
 fn links(sys: &Path, add: &mut AddPart) {
     for (name, folder) in entries(&sys.join("bus/pci/devices")) {
         let class = read_text(&folder.join("class")).unwrap_or_default();
@@ -91,13 +99,17 @@ fn links(sys: &Path, add: &mut AddPart) {
         let errors = |file: &str| aer_total(&read_bytes(&folder.join(file)).ok()?);
         let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
         let share = |now: Option<u64>, most: Option<u64>| Some(now? * 1_000_000 / most.filter(|most| *most > 0)?);
-        let speed = |file: &str| transfers(read_text(&folder.join(file))?.as_bytes());
-        let width = |file: &str| read_number(&folder.join(file)).filter(|lanes| (1..=64).contains(lanes));
+        // the other end, which may have fewer lanes: the folder above, where the entry is the kernel's link
+        let port = std::fs::canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
+        let most = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
+            let own = read(&folder.join(file))?;
+            Some(port.as_ref().and_then(|port| read(&port.join(file))).map_or(own, |other| own.min(other)))
+        };
+        let of_both = |read: &dyn Fn(&Path) -> Option<u64>, what: &str| {
+            share(read(&folder.join(format!("current_link_{what}"))), most(read, &format!("max_link_{what}")))
+        };
         let (width, speed) = match is_end {
-            true => (
-                share(width("current_link_width"), width("max_link_width")),
-                share(speed("current_link_speed"), speed("max_link_speed")),
-            ),
+            true => (of_both(&lanes, "width"), of_both(&lane_speed, "speed")),
             false => (None, None),
         };
         add(name, &[(2, errors("aer_dev_correctable")), (3, lost), (4, width), (5, speed)]);

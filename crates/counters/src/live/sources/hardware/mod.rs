@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
 
 use crate::live::moment::TickContext;
-use crate::live::totals::{CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -51,6 +51,10 @@ pub(super) const PARTS: [TableColumn; 13] = [
     total("hardware.energy_used", 1e-6),
     level("hardware.power_cap", 1e-6),
 ];
+const POWER: usize = 8;
+const ENERGY: usize = 11;
+/// A part's name and what was read of it.
+type PartReadings = (String, [u64; PARTS.len()]);
 const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
 const ADAPTERS: [TableColumn; 3] =
     [total("network.received_missed", 1.0), total("network.received_damaged", 1.0), total("network.link_changes", 1.0)];
@@ -61,6 +65,8 @@ const EVERY_NS: u64 = 60_000_000_000;
 
 struct HardwareSource {
     begun_ns: Option<u64>,
+    /// When the last readings were begun.
+    last_ns: Option<u64>,
     under_way: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
     tables: [CounterTable; 4],
@@ -71,6 +77,7 @@ impl HardwareSource {
         let table = |what, columns| CounterTable::new(what, columns, CounterReset::RowBeganAnew);
         HardwareSource {
             begun_ns: None,
+            last_ns: None,
             under_way: None,
             last: HardwareReadings::default(),
             tables: [
@@ -99,8 +106,11 @@ impl HardwareSource {
     fn take(&mut self) {
         let Some(receiver) = &self.under_way else { return };
         match receiver.try_recv() {
-            Ok(readings) => {
+            Ok(mut readings) => {
                 self.under_way = None;
+                let since_ns = self.begun_ns.zip(self.last_ns).map(|(now, last)| now.saturating_sub(last));
+                add_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
+                self.last_ns = self.begun_ns;
                 let [parts, disks, adapters, filesystems] = &mut self.tables;
                 retain(parts, &readings.parts);
                 retain(disks, &readings.disks);
@@ -110,6 +120,19 @@ impl HardwareSource {
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => {}
             Err(std::sync::mpsc::TryRecvError::Disconnected) => self.under_way = None,
+        }
+    }
+}
+
+/// The power of what only counts its energy. A count that began anew tells none.
+fn add_power(before: &[PartReadings], now: &mut [PartReadings], since_ns: u64) {
+    for (name, values) in now {
+        let energy = |part: &[u64; PARTS.len()]| Some(part[ENERGY]).filter(|energy| *energy != ABSENT);
+        let last = before.iter().find(|(known, _)| known == name).and_then(|(_, values)| energy(values));
+        let used = energy(values).zip(last).and_then(|(now, last)| now.checked_sub(last));
+        if let Some(used) = used.filter(|_| since_ns > 0 && values[POWER] == ABSENT) {
+            let power = u128::from(used) * 1_000_000_000 / u128::from(since_ns);
+            values[POWER] = u64::try_from(power).unwrap_or(ABSENT);
         }
     }
 }
@@ -206,6 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_with_fewer_lanes_than_its_card_is_no_fault() {
+        let machine = FakeMachine::new();
+        let port = "devices/pci0000:00/0000:00:1d.0";
+        machine.ordinary().put(&format!("sys/{port}/max_link_width"), "2\n");
+        let card = format!("sys/{port}/0000:02:00.0");
+        machine.put(&format!("{card}/class"), "0x010802\n").put(&format!("{card}/max_link_width"), "4\n");
+        machine.put(&format!("{card}/current_link_width"), "2\n");
+        machine.link("sys/bus/pci/devices/0000:02:00.0", &format!("../../../{port}/0000:02:00.0"));
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.value("hardware.link_width_share", "0000:02:00.0"), 1.0);
+        machine.put(&format!("{card}/current_link_width"), "1\n");
+        heard(&mut watch, 60.0);
+        assert_eq!(watch.value("hardware.link_width_share", "0000:02:00.0"), 0.5);
+    }
+
+    #[test]
     fn cores_count_once_and_adapters_and_filesystems_have_their_errors() {
         let machine = FakeMachine::new();
         machine.ordinary();
@@ -234,6 +274,8 @@ mod tests {
         assert_eq!(watch.value("network.received_missed", "eth0"), 10.0);
         assert_eq!(watch.value("network.link_changes", "eth0"), 0.0);
         assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
+        // 3 J in the 61 s between the readings
+        assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
         assert!(watch.find("network.link_changes", "lo").is_none());
     }
 }

@@ -1,0 +1,124 @@
+//! What a log shows of the drives' health, as far as advice is about it: what increased, and what was last.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::plan::CounterPlan;
+use diskwright_base::{Catalogue, Frame, Schema};
+
+/// A drive's health over a log. What the log does not show is none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HealthLoad {
+    /// Media errors that were added.
+    pub media_errors: Option<f64>,
+    /// Sectors that wait to be read again, at the end.
+    pub pending_sectors: Option<f64>,
+    /// Transmission errors that were added.
+    pub link_errors: Option<f64>,
+    /// 1 where the drive said that it fails.
+    pub failing: Option<f64>,
+    /// Share of the rated life used at the end.
+    pub wear: Option<f64>,
+    /// Seconds between the first and the last value of it, and how much it rose meanwhile.
+    pub wear_rise: Option<(f64, f64)>,
+    /// The highest temperature, and the drive's own limit.
+    pub hottest: Option<(f64, f64)>,
+    /// Share of the time with a known temperature at or above the limit.
+    pub hot_share: Option<f64>,
+}
+
+const COUNTERS: [&str; 7] = [
+    "physical_disk.media_errors",
+    "physical_disk.pending_sectors",
+    "physical_disk.link_errors",
+    "physical_disk.failing",
+    "physical_disk.wear_used",
+    "physical_disk.temperature",
+    "physical_disk.temperature_limit",
+];
+
+/// Sums over the ticks so far.
+#[derive(Debug, Default)]
+struct HealthSums {
+    load: HealthLoad,
+    first_wear: Option<(i64, f64)>,
+    last_ns: i64,
+    hot_s: f64,
+    known_s: f64,
+}
+
+/// Collects it from frames.
+#[derive(Default)]
+pub(crate) struct HealthReader {
+    plans: Vec<(String, [Option<CounterPlan>; COUNTERS.len()])>,
+    sums: BTreeMap<String, HealthSums>,
+}
+
+impl HealthReader {
+    /// Other columns follow.
+    pub fn resolve(&mut self, schema: &Schema) {
+        let catalogue = Catalogue::builtin();
+        let plans = |disk: &str| COUNTERS.map(|counter| CounterPlan::resolve(catalogue, schema, counter, disk));
+        let all = schema.instances("physical_disk").into_iter().map(|disk| (disk.to_owned(), plans(disk)));
+        self.plans = all.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
+    }
+
+    /// Takes a frame in.
+    pub fn frame(&mut self, frame: &Frame) {
+        let mut columns: [Vec<f64>; COUNTERS.len()] = Default::default();
+        for (disk, plans) in &self.plans {
+            for (plan, out) in plans.iter().zip(&mut columns) {
+                out.clear();
+                match plan {
+                    Some(plan) => plan.values(frame, out),
+                    None => out.resize(frame.ticks().len(), f64::NAN),
+                }
+            }
+            let sums = self.sums.entry(disk.clone()).or_default();
+            for (index, tick) in frame.ticks().iter().enumerate() {
+                sums.tick(tick.time_ns, tick.elapsed_ns as f64 / 1e9, columns.each_ref().map(|column| column[index]));
+            }
+        }
+    }
+
+    /// All drives that showed anything.
+    pub fn finish(self) -> BTreeMap<String, HealthLoad> {
+        let health = |(disk, sums): (String, HealthSums)| (disk, sums.finish());
+        self.sums.into_iter().map(health).filter(|(_, health)| *health != HealthLoad::default()).collect()
+    }
+}
+
+impl HealthSums {
+    fn tick(&mut self, time_ns: i64, seconds: f64, values: [f64; COUNTERS.len()]) {
+        let [media, pending, link, failing, wear, temperature, limit] =
+            values.map(|value| Some(value).filter(|value| value.is_finite()));
+        let add = |sum: &mut Option<f64>, value: Option<f64>| {
+            if let Some(value) = value {
+                *sum = Some(sum.unwrap_or(0.0) + value);
+            }
+        };
+        add(&mut self.load.media_errors, media);
+        add(&mut self.load.link_errors, link);
+        self.load.pending_sectors = pending.or(self.load.pending_sectors);
+        self.load.failing = failing.or(self.load.failing);
+        if let Some(wear) = wear {
+            self.first_wear.get_or_insert((time_ns, wear));
+            (self.load.wear, self.last_ns) = (Some(wear), time_ns);
+        }
+        if let Some((temperature, limit)) = temperature.zip(limit) {
+            self.known_s += seconds;
+            self.hot_s += if temperature >= limit { seconds } else { 0.0 };
+            let hottest = self.load.hottest.map_or(temperature, |(most, _)| most.max(temperature));
+            self.load.hottest = Some((hottest, limit));
+        }
+    }
+
+    fn finish(mut self) -> HealthLoad {
+        let rise = |(first_ns, first): (i64, f64)| {
+            let seconds = (self.last_ns - first_ns) as f64 / 1e9;
+            self.load.wear.filter(|_| seconds > 0.0).map(|last| (seconds, last - first))
+        };
+        self.load.wear_rise = self.first_wear.and_then(rise);
+        self.load.hot_share = (self.known_s > 0.0).then(|| self.hot_s / self.known_s);
+        self.load
+    }
+}

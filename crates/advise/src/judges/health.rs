@@ -1,0 +1,97 @@
+//! The health of drives, from the log: what increased counts, not what was ever.
+
+use diskwright_base::DeviceClass;
+
+use super::percent;
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::health::HealthLoad;
+use crate::scene::HostScene;
+
+/// A drive's health in the log, or what is to be said without it.
+fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
+    // what bears a virtual or distant disk is hidden
+    if matches!(scene.class(disk), DeviceClass::Virtual | DeviceClass::Network) {
+        return Err(Box::new(CheckOutcome::Absent));
+    }
+    let unknown = |because: &str| Box::new(CheckOutcome::Unknown(because.to_owned()));
+    let Some(load) = &scene.load else { return Err(unknown("the health of drives is judged from a log")) };
+    load.health.get(disk).ok_or_else(|| unknown("the log has nothing about the health of this drive"))
+}
+
+/// What is judged of it, where this drive tells it.
+fn part<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
+    value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {what}"))))
+}
+
+/// An outcome on either way out.
+fn settled(outcome: Result<CheckOutcome, Box<CheckOutcome>>) -> CheckOutcome {
+    outcome.unwrap_or_else(|outcome| *outcome)
+}
+
+fn counted(count: f64, one: &str, many: &str) -> String {
+    if count == 1.0 { format!("1 {one}") } else { format!("{count:.0} {many}") }
+}
+
+pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
+    settled(health(scene, disk).and_then(|health| {
+        if health.failing == Some(1.0) {
+            let proposal = Proposal::new("the drive itself reports that it is failing");
+            return Ok(proposal.severity(AdviceSeverity::Critical).propose());
+        }
+        let errors = part(health.media_errors.or(health.pending_sectors), "media errors")?;
+        let (added, pending) = (health.media_errors.unwrap_or(0.0), health.pending_sectors.unwrap_or(0.0));
+        if errors == 0.0 && pending == 0.0 {
+            return Ok(CheckOutcome::Good);
+        }
+        let mut seen = Vec::new();
+        if added > 0.0 {
+            seen.push(counted(added, "new media error", "new media errors") + " in the log");
+        }
+        if pending > 0.0 {
+            seen.push(counted(pending, "sector", "sectors") + " could not be read when last tried");
+        }
+        Ok(Proposal::new(seen.join("; ")).propose())
+    }))
+}
+
+pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
+    settled(health(scene, disk).and_then(|health| {
+        let errors = part(health.link_errors, "link errors")?;
+        if errors == 0.0 {
+            return Ok(CheckOutcome::Good);
+        }
+        Ok(Proposal::new(counted(errors, "new error", "new errors") + " between drive and host in the log").propose())
+    }))
+}
+
+const DAY_S: f64 = 86_400.0;
+/// Half a year: time for a purchase. Ours.
+const SOON_S: f64 = 182.0 * DAY_S;
+
+pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
+    settled(health(scene, disk).and_then(|health| {
+        let wear = part(health.wear, "its wear")?;
+        // drives report whole percents: less than two of them are no rate
+        let rate = health.wear_rise.filter(|(_, rise)| *rise >= 0.0195).map(|(seconds, rise)| rise / seconds);
+        let left_s = rate.map(|rate| (1.0 - wear).max(0.0) / rate);
+        if wear < 0.9 && left_s.is_none_or(|left| left > SOON_S) {
+            return Ok(CheckOutcome::Good);
+        }
+        let end =
+            left_s.map_or(String::new(), |left| format!("; at the log's rate the rest lasts {:.0} days", left / DAY_S));
+        Ok(Proposal::new(format!("{} of the rated life used{end}", percent(wear))).propose())
+    }))
+}
+
+pub(super) fn temperature(scene: &HostScene, disk: &str) -> CheckOutcome {
+    settled(health(scene, disk).and_then(|health| {
+        let (hottest, limit) = part(health.hottest, "a temperature and its limit")?;
+        let share = health.hot_share.unwrap_or(0.0);
+        if hottest < limit {
+            return Ok(CheckOutcome::Good);
+        }
+        let evidence = (format!("{} of the time at or above its limit", percent(share)), share);
+        let seen = format!("up to {hottest:.0} degrees; the drive's own limit is {limit:.0}");
+        Ok(Proposal::new(seen).evidence(Some(evidence)).propose())
+    }))
+}

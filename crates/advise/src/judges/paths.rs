@@ -1,0 +1,172 @@
+//! Ways to a disk: USB without a queue, links of SAS, the paths of NVMe.
+
+use diskwright_base::DeviceClass;
+
+use super::{percent, unknown};
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::scene::{HostScene, file_name};
+
+fn place<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
+    scene.tree.place(&format!("sys/block/{}", file_name(disk)))
+}
+
+/// The folder whose name begins so, on the way to a disk: `port-6:0`.
+fn part_of<'a>(place: &'a str, start: &str) -> Option<&'a str> {
+    place.split('/').rev().find(|part| part.strip_prefix(start).is_some_and(|rest| rest.starts_with(char::is_numeric)))
+}
+
+pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(place) = place(scene, disk).filter(|place| place.contains("/usb")) else { return CheckOutcome::Absent };
+    let Some(host) = part_of(place, "host") else { return CheckOutcome::Absent };
+    let path = format!("sys/class/scsi_host/{host}/proc_name");
+    // uas names none, which the kernel writes as (null)
+    let Some(driver) = scene.tree.get(&path) else { return unknown(scene, &path) };
+    let speed =
+        place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number(&format!("{}/speed", &place[..end])));
+    if driver != "usb-storage" || speed.is_none_or(|speed| speed <= 480.0) {
+        return CheckOutcome::Good;
+    }
+    let load = scene.disk_load(disk).filter(|load| load.busy() > 0.01);
+    let evidence = load.map(|load| (format!("the disk was busy {} of the time", percent(load.busy())), load.busy()));
+    super::only_info(Proposal::new("usb-storage drives it, one request after the other").evidence(evidence)).propose()
+}
+
+/// Phys of a disk's SAS port.
+fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
+    let port =
+        place(scene, disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
+    let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
+    let is_of_port = |phy: &&str| {
+        let place = scene.tree.place(&format!("sys/class/sas_phy/{phy}/device/port"));
+        place.and_then(|place| place.rsplit('/').next()) == Some(port)
+    };
+    let phys: Vec<&str> = scene.tree.names("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
+    if phys.is_empty() {
+        return Err(Box::new(unknown(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))));
+    }
+    Ok(phys)
+}
+
+/// `12.0 Gbit`; none for `Unknown` and `Phy disabled`.
+fn rate(scene: &HostScene, phy: &str, file: &str) -> Option<f64> {
+    scene.tree.number(&format!("sys/class/sas_phy/{phy}/{file}"))
+}
+
+/// The slowest of a disk's phys.
+fn slowest(scene: &HostScene, disk: &str) -> Option<f64> {
+    let phys = sas_phys(scene, disk).ok()?;
+    phys.iter().filter_map(|phy| rate(scene, phy, "negotiated_linkrate")).reduce(f64::min)
+}
+
+pub(super) fn sas(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let phys = match sas_phys(scene, disk) {
+        Ok(phys) => phys,
+        Err(outcome) => return *outcome,
+    };
+    for phy in &phys {
+        let Some(now) = rate(scene, phy, "negotiated_linkrate") else {
+            return unknown(scene, &format!("sys/class/sas_phy/{phy}/negotiated_linkrate"));
+        };
+        let (limit, own) = (rate(scene, phy, "maximum_linkrate"), rate(scene, phy, "maximum_linkrate_hw"));
+        if let Some((_, own)) = limit.zip(own).filter(|(limit, own)| limit < own && now >= *limit) {
+            let seen = format!("{phy} runs at {now} Gbit/s, as fast as it is allowed to; it could run at {own}");
+            return Proposal::new(seen).propose();
+        }
+        // what the disk could do is not shown; a disk of the same model that is faster shows it
+        let faster = twins(scene, disk).into_iter().filter_map(|twin| Some((slowest(scene, twin)?, twin)));
+        let fastest = faster.reduce(|a, b| if b.0 > a.0 { b } else { a });
+        let most = limit.or(own);
+        if let Some((rate, twin)) = fastest.filter(|(rate, _)| *rate > now && most.is_none_or(|most| *rate <= most)) {
+            let seen = format!("{phy} runs at {now} Gbit/s; {twin}, of the same model, at {rate}");
+            return Proposal::new(seen).propose();
+        }
+    }
+    CheckOutcome::Good
+}
+
+/// Other disks of the same model.
+fn twins<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
+    let model = scene.block(disk, "device/model");
+    let is_twin = |name: &&str| *name != disk && model.is_some() && scene.block(name, "device/model") == model;
+    scene.topology.devices.iter().map(|device| device.name.as_str()).filter(is_twin).collect()
+}
+
+/// Counts of a phy that a bad cable or connector raises.
+const PHY_ERRORS: [&str; 4] =
+    ["invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count", "phy_reset_problem_count"];
+/// A link that starts counts a few. Ours.
+const STARTS: f64 = 100.0;
+
+pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let phys = match sas_phys(scene, disk) {
+        Ok(phys) => phys,
+        Err(outcome) => return *outcome,
+    };
+    let mut seen = Vec::new();
+    for phy in phys {
+        let mut errors = 0.0;
+        for file in PHY_ERRORS {
+            let path = format!("sys/class/sas_phy/{phy}/{file}");
+            let Some(count) = scene.tree.number(&path) else { return unknown(scene, &path) };
+            errors += count;
+        }
+        if errors > STARTS {
+            seen.push(format!("{phy} has counted {errors:.0} errors"));
+        }
+    }
+    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join(", ")).propose() }
+}
+
+/// A path of an NVMe disk that is reached over several controllers.
+struct NvmePath<'a> {
+    controller: &'a str,
+    works: bool,
+    optimized: bool,
+    is_local: bool,
+}
+
+/// Its hidden paths: `nvme0c1n1` of `nvme0n1`.
+fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>, String> {
+    let (subsystem, space) = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).unwrap_or_default();
+    let (before, after) = (format!("nvme{subsystem}c"), format!("n{space}"));
+    let mut paths = Vec::new();
+    for name in scene.tree.names("sys/block") {
+        let number = name.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
+        let Some(number) = number.filter(|n| !space.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) else {
+            continue;
+        };
+        let file = |file: &str| format!("sys/class/nvme/nvme{number}/{file}");
+        let Some(state) = scene.tree.get(&file("state")) else { return Err(file("state")) };
+        // without asymmetric access every path is a direct one, and the kernel shows no state
+        let access = scene.block(name, "ana_state").unwrap_or("optimized");
+        let works = state == "live" && matches!(access, "optimized" | "non-optimized");
+        let is_local = scene.tree.get(&file("transport")).is_none_or(|transport| transport == "pcie");
+        paths.push(NvmePath { controller: number, works, optimized: works && access == "optimized", is_local });
+    }
+    Ok(paths)
+}
+
+pub(super) fn nvme(scene: &HostScene, disk: &str) -> CheckOutcome {
+    if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
+        return CheckOutcome::Absent;
+    }
+    let paths = match nvme_paths(scene, disk) {
+        Ok(paths) => paths,
+        Err(path) => return unknown(scene, &path),
+    };
+    // a disk in a slot has one path, and needs no more
+    if paths.len() < 2 && paths.iter().all(|path| path.is_local) {
+        return CheckOutcome::Absent;
+    }
+    let (all, working) = (paths.len(), paths.iter().filter(|path| path.works).count());
+    if working < 2 {
+        let severity = if working == 0 { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
+        return Proposal::new(format!("{working} of {all} paths work")).severity(severity).propose();
+    }
+    if paths.iter().any(|path| path.optimized) {
+        return CheckOutcome::Good;
+    }
+    let names: Vec<String> = paths.iter().map(|path| format!("nvme{}", path.controller)).collect();
+    let seen = format!("no path is optimized; all requests take the longer way ({})", names.join(", "));
+    Proposal::new(seen).severity(AdviceSeverity::Notice).propose()
+}

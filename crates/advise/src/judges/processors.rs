@@ -1,0 +1,158 @@
+//! Processors: sleep between quick requests, and which of them take the interrupts.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::DeviceClass;
+
+use super::{percent, unknown};
+use crate::check::{CheckOutcome, Proposal};
+use crate::load::DiskLoad;
+use crate::scene::HostScene;
+
+/// Waking up is worth a word from this share of a request's time on. Ours.
+const FELT: f64 = 0.25;
+
+/// A state of sleep: folder, name, microseconds to wake up.
+struct IdleState<'a> {
+    folder: &'a str,
+    name: &'a str,
+    latency_us: f64,
+}
+
+/// States in use, or the file that is not there.
+fn states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
+    let above = "sys/devices/system/cpu/cpu0/cpuidle";
+    let mut found = Vec::new();
+    for folder in scene.tree.names(above).into_iter().filter(|name| name.starts_with("state")) {
+        let file = |file: &str| format!("{above}/{folder}/{file}");
+        let Some(disabled) = scene.tree.get(&file("disable")) else { return Err(file("disable")) };
+        let Some(latency_us) = scene.tree.number(&file("latency")) else { return Err(file("latency")) };
+        if disabled == "0" {
+            found.push(IdleState { folder, name: scene.tree.get(&file("name")).unwrap_or(folder), latency_us });
+        }
+    }
+    Ok(found)
+}
+
+/// Seconds of a mean request of a disk that answers one request after the other.
+fn lone_response(load: &DiskLoad) -> Option<f64> {
+    let is_lone = load.busy() > 0.05 && load.alone()? > 0.5;
+    (is_lone && load.reads + load.writes > 0.0).then(|| (load.read_s + load.write_s) / (load.reads + load.writes))
+}
+
+pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
+    let states = match states(scene) {
+        Ok(states) => states,
+        Err(path) => return unknown(scene, &path),
+    };
+    let Some(deepest) = states.iter().max_by(|a, b| a.latency_us.total_cmp(&b.latency_us)) else {
+        // in most virtual machines the hypervisor decides
+        return if scene.has_facts {
+            CheckOutcome::Absent
+        } else {
+            unknown(scene, "sys/devices/system/cpu/cpu0/cpuidle")
+        };
+    };
+    // a processor that has work does not sleep
+    let is_calm = scene.load.as_ref().is_some_and(|load| load.mean("processor.busy", "").is_none_or(|busy| busy < 0.5));
+    let is_quick = |name: &str| matches!(scene.class(name), DeviceClass::Nvme | DeviceClass::Flash);
+    let disks = scene.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
+    let felt = |response: f64| deepest.latency_us * 1e-6 >= FELT * response;
+    let lone = disks.filter_map(|(name, load)| Some((name, load, lone_response(load).filter(|s| felt(*s))?)));
+    let Some((name, load, response)) = lone.max_by(|a, b| a.1.alone_s.total_cmp(&b.1.alone_s)) else {
+        return CheckOutcome::Good;
+    };
+    let share = load.alone_s / load.seconds;
+    let evidence = format!(
+        "{name} served one request after the other {} of the time, {:.0} us each",
+        percent(share),
+        response * 1e6
+    );
+    let slow: Vec<&str> = states.iter().filter(|s| s.latency_us * 1e-6 >= FELT * response).map(|s| s.folder).collect();
+    let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
+        .evidence(Some((evidence, share)));
+    let write = |state: &&str| format!("echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
+    proposal.apply = Some(slow.iter().map(write).collect::<Vec<_>>().join("; "));
+    proposal.propose()
+}
+
+/// Interrupts of one device's queues, by processor, and how many queues raised any.
+struct QueueInterrupts {
+    queues: usize,
+    by_processor: Vec<f64>,
+}
+
+/// The device behind a queue's interrupt: `eth0-TxRx-` of `eth0-TxRx-3`, `mlx5_comp` of `mlx5_comp3@pci:0000:01:00.0`.
+fn device_of(name: &str) -> Option<(&str, &str)> {
+    let (own, rest) = name.split_once('@').unwrap_or((name, ""));
+    let device = own.trim_end_matches(|c: char| c.is_ascii_digit());
+    (device.len() < own.len() && !device.is_empty()).then_some((device, rest))
+}
+
+fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
+    let mut lines = text.lines();
+    let processors = lines.next().map_or(0, |head| head.split_whitespace().count());
+    let mut devices: BTreeMap<(&str, &str), QueueInterrupts> = BTreeMap::new();
+    for line in lines {
+        let Some((number, rest)) = line.split_once(':') else { continue };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let is_device = number.trim().parse::<u32>().is_ok() && words.len() > processors;
+        let Some(device) = words.last().filter(|_| is_device).and_then(|name| device_of(name)) else { continue };
+        let counts: Vec<f64> = words[..processors].iter().filter_map(|word| word.parse().ok()).collect();
+        if counts.len() != processors || counts.iter().all(|count| *count == 0.0) {
+            continue;
+        }
+        let found =
+            devices.entry(device).or_insert_with(|| QueueInterrupts { queues: 0, by_processor: vec![0.0; processors] });
+        found.queues += 1;
+        found.by_processor.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
+    }
+    devices
+}
+
+/// Interrupts a second that are felt, and the share of one processor that is too much. Ours.
+const MANY_PER_S: f64 = 1000.0;
+const MOST_OF_THEM: f64 = 0.8;
+
+pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(text) = scene.tree.get("proc/interrupts") else { return unknown(scene, "proc/interrupts") };
+    let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else {
+        return unknown(scene, "proc/uptime");
+    };
+    let mut seen = Vec::new();
+    for ((device, place), found) in queue_interrupts(text) {
+        let all: f64 = found.by_processor.iter().sum();
+        let most = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let Some((processor, most)) = most else { continue };
+        // one queue has one processor whatever is set
+        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *most < MOST_OF_THEM * all
+        {
+            continue;
+        }
+        let place = if place.is_empty() { String::new() } else { format!(" at {place}") };
+        seen.push(format!(
+            "processor {processor} took {} of the interrupts of {} queues of {}{place}",
+            percent(most / all),
+            found.queues,
+            device.trim_end_matches(['-', '.', '_'])
+        ));
+    }
+    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_found_by_the_numbers_behind_their_names() {
+        assert_eq!(device_of("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
+        assert_eq!(device_of("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
+        assert_eq!(device_of("ahci"), None);
+        let text = "      CPU0 CPU1\n  9: 1 2 IO-APIC 9-fasteoi acpi\n 40: 5 0 PCI-MSI 1-edge nvme0q1\n 41: 0 7 PCI-MSI 2-edge nvme0q2\nLOC: 9 9 Local timer\n";
+        let found = queue_interrupts(text);
+        assert_eq!(found.keys().collect::<Vec<_>>(), [&("nvme0q", "")]);
+        assert_eq!(found[&("nvme0q", "")].by_processor, [5.0, 7.0]);
+        assert_eq!(found[&("nvme0q", "")].queues, 2);
+    }
+}

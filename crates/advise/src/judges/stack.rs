@@ -1,0 +1,138 @@
+//! What lies between disks and filesystems: alignment through md and the device mapper, snapshots, encryption, the
+//! stripe cache, XFS.
+
+use diskwright_base::DeviceKind;
+
+use super::{bytes, unknown};
+use crate::check::{CheckOutcome, Proposal};
+use crate::scene::{HostScene, file_name};
+
+/// Where a device begins on its disk, in sectors, and the disk.
+fn start<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), String> {
+    let Some(disk) = scene.device(device).filter(|found| found.kind == DeviceKind::Partition) else {
+        return Ok((0.0, device));
+    };
+    let Some(disk) = disk.below.first() else { return Ok((0.0, device)) };
+    let path = format!("sys/block/{}/{}/start", file_name(disk), file_name(device));
+    scene.tree.number(&path).map(|start| (start, disk.as_str())).ok_or(path)
+}
+
+pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
+    let folder = format!("sys/block/{}/md", file_name(array));
+    let members: Vec<&str> =
+        scene.tree.names(&folder).into_iter().filter_map(|name| name.strip_prefix("dev-")).collect();
+    if members.is_empty() {
+        return unknown(scene, &format!("{folder}/dev-*/offset"));
+    }
+    let mut seen = Vec::new();
+    for member in members {
+        let path = format!("{folder}/dev-{member}/offset");
+        let Some(offset) = scene.tree.number(&path) else { return unknown(scene, &path) };
+        let name = member.replace('!', "/");
+        let (start, disk) = match start(scene, &name) {
+            Ok(found) => found,
+            Err(path) => return unknown(scene, &path),
+        };
+        let Some(block) = scene.queue_number(disk, "physical_block_size") else {
+            return unknown(scene, &format!("sys/block/{}/queue/physical_block_size", file_name(disk)));
+        };
+        let beyond = ((start + offset) * 512.0) % block.max(512.0);
+        if beyond != 0.0 {
+            seen.push(format!("data on {name} starts {beyond:.0} bytes into a block of {block:.0} bytes of {disk}"));
+        }
+    }
+    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
+}
+
+fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
+    let path = format!("sys/block/{}/dm/uuid", file_name(device));
+    scene.tree.get(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
+}
+
+pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
+    match uuid(scene, device) {
+        Err(outcome) => *outcome,
+        // LVM names the space for copied blocks so; snapshots of thin volumes have none
+        Ok(uuid) if uuid.starts_with("LVM-") && uuid.ends_with("-cow") => {
+            let name = scene.block(device, "dm/name").unwrap_or(device);
+            Proposal::new(format!("{name} keeps the copied blocks of a snapshot")).propose()
+        }
+        Ok(_) => CheckOutcome::Good,
+    }
+}
+
+pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
+    match uuid(scene, device) {
+        Err(outcome) => return *outcome,
+        Ok(uuid) if !uuid.starts_with("CRYPT-") => return CheckOutcome::Absent,
+        Ok(_) => {}
+    }
+    let size = |file: &str| {
+        let path = format!("sys/block/{}/queue/{file}", file_name(device));
+        scene.tree.number(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
+    };
+    // dm-crypt passes its own sectors on as logical blocks
+    match (size("logical_block_size"), size("physical_block_size")) {
+        (Err(outcome), _) | (_, Err(outcome)) => *outcome,
+        (Ok(logical), Ok(physical)) if logical < 4096.0 && physical >= 4096.0 => {
+            let load = scene.disk_load(device).filter(|load| load.busy() > 0.01);
+            let evidence = load
+                .map(|load| (format!("the device was busy {} of the time", super::percent(load.busy())), load.busy()));
+            let seen = format!("it encrypts {logical:.0} bytes at a time, on blocks of {physical:.0} bytes");
+            super::only_info(Proposal::new(seen).evidence(evidence)).propose()
+        }
+        _ => CheckOutcome::Good,
+    }
+}
+
+const DEFAULT_STRIPES: f64 = 256.0;
+/// The kernel takes no more.
+const MOST_STRIPES: f64 = 32_768.0;
+
+pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
+    if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+        return CheckOutcome::Absent;
+    }
+    let path = |file: &str| format!("sys/block/{}/md/{file}", file_name(array));
+    let number = |file: &str| scene.tree.number(&path(file)).ok_or_else(|| Box::new(unknown(scene, &path(file))));
+    let (stripes, active, disks) =
+        match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
+            (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
+            (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return *outcome,
+        };
+    let memory = |stripes: f64| stripes * disks * 4096.0;
+    if scene.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
+        let seen = format!("{stripes:.0} stripes of {disks:.0} pages reserve {}", bytes(memory(stripes)));
+        return Proposal::new(seen).good("at most a twentieth of memory").value("256").propose();
+    }
+    if stripes < DEFAULT_STRIPES {
+        return Proposal::new(format!("{stripes:.0} stripes")).value("256").propose();
+    }
+    let more = (4.0 * stripes).min(MOST_STRIPES);
+    let is_affordable = scene.memory_bytes().is_some_and(|all| memory(more) <= 0.01 * all);
+    if active < 0.9 * stripes || more <= stripes || !is_affordable {
+        return CheckOutcome::Good;
+    }
+    let seen = format!("{active:.0} of {stripes:.0} stripes were in use; {more:.0} would take {}", bytes(memory(more)));
+    super::only_info(Proposal::new(seen).value(format!("{more:.0}"))).propose()
+}
+
+pub(super) fn xfs_unmount(scene: &HostScene, point: &str) -> CheckOutcome {
+    if scene.mount(point).is_none_or(|mount| mount.kind != "xfs") {
+        return CheckOutcome::Absent;
+    }
+    let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    let Some(device) = found.map(|found| found.device.as_str()).filter(|device| !device.is_empty()) else {
+        return CheckOutcome::Unknown(format!("the device of {point} is not known"));
+    };
+    let path = format!("sys/fs/xfs/{}/error/fail_at_unmount", file_name(device));
+    match scene.tree.get(&path) {
+        None => unknown(scene, &path),
+        Some("0") => {
+            let mut proposal = Proposal::new(format!("fail_at_unmount of {device} is 0"));
+            proposal.writes = vec![(path, "1".into())];
+            proposal.propose()
+        }
+        Some(_) => CheckOutcome::Good,
+    }
+}
