@@ -18,6 +18,8 @@ pub struct DeviceRow {
     /// Share of the most that was measured of it, of requests or bytes, whichever is more; `null`
     /// where no ceiling is known.
     pub ceiling_used: Option<f64>,
+    /// Whether one is known, be it only of some of its requests.
+    pub ceiling_known: bool,
     /// The history's counter over the time line, evenly spaced; `null` is a gap.
     pub history: Vec<Option<f64>>,
 }
@@ -33,9 +35,8 @@ pub(crate) struct PlanCache {
 impl PlanCache {
     /// Finds the plans of these counters in a schema; nothing is done where they are known.
     fn find(&mut self, wanted: &[(&str, String)], schema: &Arc<Schema>) {
-        let is_known = |(known, wanted): (&(String, String), &(&str, String))| {
-            known.0 == wanted.0 && known.1 == wanted.1
-        };
+        let is_known =
+            |(known, wanted): (&(String, String), &(&str, String))| known.0 == wanted.0 && known.1 == wanted.1;
         let is_same = self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema))
             && self.wanted.len() == wanted.len()
             && self.wanted.iter().zip(wanted).all(is_known);
@@ -133,7 +134,7 @@ pub(crate) fn rows(
         let class = topology.and_then(|topology| topology.device(&name)).map_or(DeviceClass::default(), |d| d.class);
         let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
         let ceiling_used = ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, of(load)?));
-        DeviceRow { name, values: shown.to_vec(), ceiling_used, history: Vec::new() }
+        DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }
     };
     names.into_iter().zip(values.chunks_exact(columns + LOAD.len())).map(row).collect()
 }

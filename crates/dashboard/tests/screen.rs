@@ -134,20 +134,13 @@ fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
 #[test]
 fn the_share_of_the_ceiling_is_the_last_column_where_a_ceiling_is_known() {
     let mut watched = Watched::new((80, 24));
-    let most = |value: f64| Some(value);
-    let known = Ceiling {
-        device: "sda".into(),
-        requests_per_s: most(400.0),
-        bytes_per_s: most(1e8),
-        reads_per_s: most(400.0),
-        writes_per_s: most(400.0),
-        ..Ceiling::default()
-    };
+    let (reads_per_s, read_bytes_per_s) = (Some(400.0), Some(1e8));
+    let known = Ceiling { device: "sda".into(), reads_per_s, read_bytes_per_s, ..Ceiling::default() };
     let pack = watched.viewer.pack().clone();
     watched.viewer = Viewer::new(Panels::builtin(), pack, vec![known]);
     let lines = watched.draw();
     assert!(lines[4].trim_end().ends_with("inflt   util of max"), "{}", lines.join("\n"));
-    assert!(lines[5].trim_end().ends_with('%'), "{}", lines.join("\n"));
+    assert!(lines[5].trim_end().ends_with(" 50%    50%"), "{}", lines.join("\n"));
     // and without one it is the last that is selected
     let mut watched = Watched::new((80, 24));
     watched.press(&[ScreenKey::Tab(true)]);

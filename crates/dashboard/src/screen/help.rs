@@ -19,7 +19,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("j", "length of the judged stretch"),
     ("t", "what the timeline shows"),
     ("up, down", "select a device"),
-    ("<, >, tab", "select a column; e or enter explains it"),
+    ("<, >, tab, e", "select a column; e (or enter) explains it"),
     ("d", "all block devices (volumes, arrays, loops), or only disks"),
     ("s", "sort devices by the selected column; again: the machine's order"),
     ("o", "sort order of the processes"),

@@ -52,7 +52,7 @@ pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Ve
 fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
     let count = view.columns.len();
     let room = usize::from(width).saturating_sub(NAME) / VALUE;
-    if view.devices.iter().all(|row| row.ceiling_used.is_none()) {
+    if !view.devices.iter().any(|row| row.ceiling_known) {
         let fit = room.min(count + 1);
         let first = (screen.column.min(count) + 1).saturating_sub(fit);
         return (first..first + fit).collect();
