@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diskwright_base::{Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
+use diskwright_base::{Device, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
@@ -124,6 +124,36 @@ impl Drop for Served {
 
 fn status(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
+}
+
+#[test]
+fn devices_built_on_others_are_given_to_one_who_wants_them() {
+    let place = folder("serve-built").join("log");
+    let series =
+        |instance: &str| Series { counter: "physical_disk.reads".into(), instance: instance.into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series("sda"), series("dm-0")]));
+    let device = |name: &str, below: Vec<String>| Device { name: name.into(), below, ..Device::default() };
+    let devices = vec![device("sda", Vec::new()), device("dm-0", vec!["sda".into()])];
+    let topology = serde_json::to_string(&Topology { devices, ..Topology::default() }).expect("JSON");
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    for second in 1..=20 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[10.0, 10.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    let served = Served::start(&[text(&place)]);
+    served.read_all(0);
+    let names = |words: &str| {
+        let view = served.json(&format!("/api/view?at={}{words}", (START + 20 * SECOND) / 1_000_000));
+        let rows = view["devices"].as_array().cloned().unwrap_or_default();
+        rows.iter().map(|row| row["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    // the second answer is not the kept first one
+    assert_eq!(names(""), ["sda"]);
+    let all = names("&all=1");
+    assert!(all.len() == 2 && all.contains(&"dm-0".to_owned()), "{all:?}");
+    assert_eq!(names("&all=0"), ["sda"]);
 }
 
 #[test]

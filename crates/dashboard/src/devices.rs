@@ -18,47 +18,68 @@ pub struct DeviceRow {
     /// Share of the most that was measured of it, of requests or bytes, whichever is more; `null`
     /// where no ceiling is known.
     pub ceiling_used: Option<f64>,
+    /// Whether one is known, be it only of some of its requests.
+    pub ceiling_known: bool,
     /// The history's counter over the time line, evenly spaced; `null` is a gap.
     pub history: Vec<Option<f64>>,
+}
+
+/// The plans of what was wanted last, which most frames want again.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    wanted: Vec<(String, String)>,
+    schema: Option<Arc<Schema>>,
+    plans: Vec<Option<Arc<CounterPlan>>>,
+}
+
+impl PlanCache {
+    /// Finds the plans of these counters in a schema; nothing is done where they are known.
+    fn find(&mut self, wanted: &[(&str, String)], schema: &Arc<Schema>) {
+        let is_known =
+            |(known, wanted): (&(String, String), &(&str, String))| known.0 == wanted.0 && known.1 == wanted.1;
+        let is_same = self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema))
+            && self.wanted.len() == wanted.len()
+            && self.wanted.iter().zip(wanted).all(is_known);
+        if is_same {
+            return;
+        }
+        let plan = |(counter, instance): &(&str, String)| resolve(schema, counter, instance).map(Arc::new);
+        self.plans = wanted.iter().map(plan).collect();
+        self.wanted = wanted.iter().map(|(counter, instance)| ((*counter).to_owned(), instance.clone())).collect();
+        self.schema = Some(Arc::clone(schema));
+    }
 }
 
 /// What is wanted of a machine's counters, summed over a stretch.
 pub(crate) struct StretchSums<'p> {
     wanted: Vec<(&'p str, String)>,
-    plans: Vec<Option<CounterPlan>>,
+    cache: PlanCache,
     sums: Vec<CounterSummary>,
     /// The plans that were last found, which divide the sums.
-    finish: Vec<Option<CounterPlan>>,
-    schema: Option<Arc<Schema>>,
+    finish: Vec<Option<Arc<CounterPlan>>>,
 }
 
 impl<'p> StretchSums<'p> {
     /// Sums of these counters of these instances.
-    pub fn new(wanted: Vec<(&'p str, String)>) -> StretchSums<'p> {
+    pub fn new(wanted: Vec<(&'p str, String)>, cache: PlanCache) -> StretchSums<'p> {
         let count = wanted.len();
-        StretchSums {
-            wanted,
-            plans: vec![None; count],
-            sums: vec![CounterSummary::default(); count],
-            finish: vec![None; count],
-            schema: None,
-        }
+        StretchSums { wanted, cache, sums: vec![CounterSummary::default(); count], finish: vec![None; count] }
     }
 
     /// Adds the ticks that end after a moment.
     pub fn add(&mut self, frame: &Frame, after_ns: i64) {
-        if !self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
-            for (plan, (counter, instance)) in self.plans.iter_mut().zip(&self.wanted) {
-                *plan = resolve(frame.schema(), counter, instance);
-            }
-            self.schema = Some(frame.schema().clone());
-        }
+        self.cache.find(&self.wanted, frame.schema());
         let ticks = frame.ticks();
-        for (index, plan) in self.plans.iter().enumerate() {
+        for (index, plan) in self.cache.plans.iter().enumerate() {
             let Some(plan) = plan else { continue };
             self.sums[index].add(&plan.summarise(frame, |tick| ticks[tick].time_ns > after_ns));
-            self.finish[index] = Some(plan.clone());
+            self.finish[index] = Some(Arc::clone(plan));
         }
+    }
+
+    /// What is kept for the next time.
+    pub fn into_cache(self) -> PlanCache {
+        self.cache
     }
 
     /// The values, in the order in which they were wanted.
@@ -113,7 +134,7 @@ pub(crate) fn rows(
         let class = topology.and_then(|topology| topology.device(&name)).map_or(DeviceClass::default(), |d| d.class);
         let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
         let ceiling_used = ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, of(load)?));
-        DeviceRow { name, values: shown.to_vec(), ceiling_used, history: Vec::new() }
+        DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }
     };
     names.into_iter().zip(values.chunks_exact(columns + LOAD.len())).map(row).collect()
 }

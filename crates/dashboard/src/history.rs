@@ -17,6 +17,23 @@ pub trait History {
     /// # Errors
     /// What could not be read, in words.
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String>;
+
+    /// The same for one who sums ticks by their times: the first frame may begin earlier, where that spares a copy, and
+    /// tables of processes are given only where they are wanted, for they are most of what notes take.
+    ///
+    /// # Errors
+    /// What could not be read, in words.
+    fn read_around(
+        &self,
+        (from_ns, to_ns): (i64, i64),
+        with_processes: bool,
+        each: &mut dyn FnMut(LogPiece<'_>),
+    ) -> Result<(), String> {
+        self.read(from_ns, to_ns, &mut |piece| match piece {
+            LogPiece::Note(note) if note.kind == Note::PROCESSES && !with_processes => {}
+            piece => each(piece),
+        })
+    }
 }
 
 /// Ticks that a block of memory takes.
@@ -122,6 +139,30 @@ impl History for RecentHistory {
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+        self.give((from_ns, to_ns), RecentParts { begins_earlier: false, with_processes: true }, each);
+        Ok(())
+    }
+
+    fn read_around(
+        &self,
+        stretch: (i64, i64),
+        with_processes: bool,
+        each: &mut dyn FnMut(LogPiece<'_>),
+    ) -> Result<(), String> {
+        self.give(stretch, RecentParts { begins_earlier: true, with_processes }, each);
+        Ok(())
+    }
+}
+
+/// What is given of a stretch.
+#[derive(Clone, Copy)]
+struct RecentParts {
+    begins_earlier: bool,
+    with_processes: bool,
+}
+
+impl RecentHistory {
+    fn give(&self, (from_ns, to_ns): (i64, i64), parts: RecentParts, each: &mut dyn FnMut(LogPiece<'_>)) {
         let before = |note: &&Note| note.time_ns < from_ns && describes(note);
         let mut standing: Vec<&Note> = Vec::new();
         for note in self.standing.iter().chain(self.notes.iter().filter(before)) {
@@ -129,7 +170,10 @@ impl History for RecentHistory {
             standing.push(note);
         }
         standing.into_iter().for_each(|note| each(LogPiece::Note(note.clone())));
-        let mut notes = self.notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns)).peekable();
+        let is_wanted = |note: &&Note| {
+            (from_ns..=to_ns).contains(&note.time_ns) && (parts.with_processes || note.kind != Note::PROCESSES)
+        };
+        let mut notes = self.notes.iter().filter(is_wanted).peekable();
         for block in &self.blocks {
             let ticks = block.ticks();
             let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { continue };
@@ -139,7 +183,7 @@ impl History for RecentHistory {
             while let Some(note) = notes.next_if(|note| note.time_ns <= last.time_ns) {
                 each(LogPiece::Note(note.clone()));
             }
-            let start = ticks.partition_point(|tick| tick.time_ns < from_ns);
+            let start = if parts.begins_earlier { 0 } else { ticks.partition_point(|tick| tick.time_ns < from_ns) };
             let end = ticks.partition_point(|tick| tick.time_ns <= to_ns).max(start);
             if end - start == ticks.len() {
                 each(LogPiece::Frame(block));
@@ -150,7 +194,6 @@ impl History for RecentHistory {
             each(LogPiece::Frame(&part));
         }
         notes.for_each(|note| each(LogPiece::Note(note.clone())));
-        Ok(())
     }
 }
 
@@ -194,6 +237,32 @@ mod tests {
         assert_eq!(read(&history, 58, 62), ["topology:first", "58 59", "bookmark:here", "60 61 62"]);
         assert_eq!(read(&history, 3, 3), ["topology:first", "3"]);
         assert_eq!(history.range(), Some((0, 99_000_000_000)));
+    }
+
+    #[test]
+    fn a_summing_reader_gets_whole_blocks_to_the_exact_end_and_no_tables_it_does_not_want() {
+        let mut history = RecentHistory::new(1 << 20);
+        let one = schema("sda");
+        for second in 0..130 {
+            if second == 100 {
+                history.note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
+                history.note(Note::new(second * 1_000_000_000, Note::BOOKMARK, "here"));
+            }
+            history.push(&one, tick(second), &[second as f64]);
+        }
+        let around = |from: i64, to: i64, with_processes: bool| {
+            let (mut ticks, mut notes) = (Vec::new(), Vec::new());
+            let each = &mut |piece: LogPiece<'_>| match piece {
+                LogPiece::Frame(frame) => ticks.extend(frame.column(0).iter().map(|cell| *cell as i64)),
+                LogPiece::Note(note) => notes.push(note.kind),
+            };
+            let stretch = (from * 1_000_000_000, to * 1_000_000_000);
+            history.read_around(stretch, with_processes, each).expect("memory can be read");
+            (ticks, notes)
+        };
+        assert_eq!(around(90, 110, false), ((60..=110).collect(), vec![Note::BOOKMARK.to_owned()]));
+        assert_eq!(around(125, 300, true), ((120..130).collect(), Vec::new()));
+        assert_eq!(around(90, 110, true).1, [Note::PROCESSES, Note::BOOKMARK]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! What one moment looks like. The same moment of the same history gives the same view,
 //! live or from a log.
 
-use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, Topology, ceiling};
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, Schema, Topology, ceiling};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{ChartBucket, Downsampler};
 use serde::Serialize;
 
 use crate::alerts::{self, Alert, RESTATED_NS};
-use crate::devices::{self, DeviceRow, StretchSums};
+use crate::devices::{self, DeviceRow, PlanCache, StretchSums};
 use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
 use crate::processes::{ProcessMeans, ProcessSummary};
@@ -95,6 +97,9 @@ pub struct Viewer {
     ceilings: Vec<Ceiling>,
     judged: Option<((i64, i64), Option<Verdict>)>,
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
+    plans: PlanCache,
+    /// The newest topology, with its text.
+    topology: Option<(String, Arc<Topology>)>,
 }
 
 /// What the time line's stretch gives.
@@ -119,7 +124,7 @@ struct MomentPart {
 impl Viewer {
     /// A viewer with these panels, that judges by a pack and knows what probes measured.
     pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
-        Viewer { panels, pack, ceilings, judged: None, spanned: None }
+        Viewer { panels, pack, ceilings, judged: None, spanned: None, plans: PlanCache::default(), topology: None }
     }
 
     /// What it shows.
@@ -165,22 +170,22 @@ impl Viewer {
 
     /// Values over the shown stretch, and who did it.
     fn moment(
-        &self,
+        &mut self,
         history: &dyn History,
         (shown, judged): ((i64, i64), (i64, i64)),
         all_devices: bool,
     ) -> Result<MomentPart, String> {
         let (schema, topology, said) = self.look(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
-        let topology = topology.as_ref();
+        let topology = topology.as_deref();
         let panel = &self.panels.devices;
         let names = devices::names(panel, &schema, topology, all_devices);
         let of_devices = names.iter().flat_map(|name| devices::counters(panel).map(|c| (c, name.clone())));
         let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
         let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
-        let mut sums = StretchSums::new(wanted.collect());
+        let mut sums = StretchSums::new(wanted.collect(), std::mem::take(&mut self.plans));
         let (mut before, mut tables) = (None, ProcessMeans::default());
-        history.read(judged.0.min(shown.0), shown.1, &mut |piece| match piece {
+        history.read_around((judged.0.min(shown.0), shown.1), true, &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add(frame, shown.0),
             LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add(&note.text),
             LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
@@ -191,6 +196,7 @@ impl Viewer {
             tables.add(&note.text);
         }
         let values = sums.values();
+        self.plans = sums.into_cache();
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
         let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
@@ -202,20 +208,29 @@ impl Viewer {
     /// The newest schema, topology and ceilings of a stretch.
     #[allow(clippy::type_complexity, reason = "three values that are taken apart at once")]
     fn look(
-        &self,
+        &mut self,
         history: &dyn History,
-        (from, to): (i64, i64),
-    ) -> Result<(Option<std::sync::Arc<diskwright_base::Schema>>, Option<Topology>, Vec<Ceiling>), String> {
+        stretch: (i64, i64),
+    ) -> Result<(Option<Arc<Schema>>, Option<Arc<Topology>>, Vec<Ceiling>), String> {
         let (mut schema, mut topology, mut ceilings) = (None, None, Vec::new());
-        history.read(from, to, &mut |piece| match piece {
+        history.read_around(stretch, false, &mut |piece| match piece {
             LogPiece::Frame(frame) => schema = Some(frame.schema().clone()),
-            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = serde_json::from_str(&note.text).ok(),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = Some(note.text),
             LogPiece::Note(note) if note.kind == Note::CEILINGS => {
                 ceilings = serde_json::from_str(&note.text).unwrap_or_default();
             }
             LogPiece::Note(_) => {}
         })?;
-        Ok((schema, topology, ceilings))
+        Ok((schema, topology.and_then(|text| self.topology(text)), ceilings))
+    }
+
+    /// What a note of the topology says; one that was read last time is not read again.
+    fn topology(&mut self, text: String) -> Option<Arc<Topology>> {
+        if self.topology.as_ref().is_none_or(|(known, _)| *known != text) {
+            let read = serde_json::from_str(&text).ok().map(Arc::new);
+            self.topology = read.map(|topology| (text, topology));
+        }
+        self.topology.as_ref().map(|(_, topology)| Arc::clone(topology))
     }
 
     fn strips(&self, values: &[Option<f64>]) -> Vec<StripView> {
@@ -281,7 +296,7 @@ impl Viewer {
         let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
         let (mut marks, mut found) = (Vec::new(), Vec::new());
         // an alert that began before says so again while it lasts
-        history.read(from.saturating_sub(RESTATED_NS), to, &mut |piece| match piece {
+        history.read_around((from.saturating_sub(RESTATED_NS), to), false, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
                 over.push(frame);

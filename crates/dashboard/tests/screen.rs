@@ -1,8 +1,9 @@
 //! The screen as text, and keys by a script, over a made-up machine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diskwright_base::{Device, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
+use diskwright_base::{Ceiling, Device, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
 use diskwright_dashboard::screen::{OwnCost, ScreenAction, ScreenKey, ScreenStyle, WatchScreen, draw};
 use diskwright_dashboard::{DashboardView, History, Panels, RecentHistory, Viewer};
 use diskwright_report::DisplayZone;
@@ -119,7 +120,7 @@ fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
     let lines = Watched::new((80, 24)).draw();
     let has = |row: usize, text: &str| assert!(lines[row].contains(text), "{row}: {text}\n{}", lines.join("\n"));
     has(0, "live  2026-11-21 22:10:00 UTC");
-    has(4, "device       rd/s   wr/s rd B/s wr B/s rd lat wr lat fl lat  inflt   util of max");
+    has(4, "device       rd/s   wr/s rd B/s wr B/s rd lat wr lat fl lat  inflt   util   size");
     // the mean of the last 5 s, after the change
     has(5, "!sda          200      0   819k      0 10.0ms      -      -    2.0");
     has(6, " sdb            0      0");
@@ -128,6 +129,48 @@ fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
     assert!(lines.iter().any(|line| line.starts_with("Pressure   I/O some 25%!")), "{}", lines.join("\n"));
     assert!(lines.iter().any(|line| line.starts_with("reader                   8")), "{}", lines.join("\n"));
     has(23, "? help");
+}
+
+#[test]
+fn the_share_of_the_ceiling_is_the_last_column_where_a_ceiling_is_known() {
+    let mut watched = Watched::new((80, 24));
+    let (reads_per_s, read_bytes_per_s) = (Some(400.0), Some(1e8));
+    let known = Ceiling { device: "sda".into(), reads_per_s, read_bytes_per_s, ..Ceiling::default() };
+    let pack = watched.viewer.pack().clone();
+    watched.viewer = Viewer::new(Panels::builtin(), pack, vec![known]);
+    let lines = watched.draw();
+    assert!(lines[4].trim_end().ends_with("inflt   util of max"), "{}", lines.join("\n"));
+    assert!(lines[5].trim_end().ends_with(" 50%    50%"), "{}", lines.join("\n"));
+    // and without one it is the last that is selected
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Tab(true)]);
+    let lines = watched.draw();
+    assert!(lines[4].trim_end().ends_with("util   size of max"), "{}", lines.join("\n"));
+}
+
+#[test]
+fn the_help_lists_exactly_the_letters_that_do_something() {
+    let mut watched = Watched::new((80, 40));
+    watched.draw();
+    let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
+    let does = |letter: &char| {
+        let mut screen = watched.screen.clone();
+        let before = format!("{screen:?}");
+        screen.key(ScreenKey::Char(*letter), &view, range) != ScreenAction::Redraw || format!("{screen:?}") != before
+    };
+    // the same keys without shift are not listed
+    let is_twin = |letter: &char| ['=', '.', ','].contains(letter);
+    let taken: BTreeSet<char> = (' '..='~').filter(does).filter(|letter| !is_twin(letter)).collect();
+    watched.press(&[ScreenKey::Char('?')]);
+    let lines = watched.draw();
+    let keys = |line: &String| line.chars().take(13).collect::<String>().trim().to_owned();
+    let rows: Vec<String> = lines.iter().map(keys).take_while(|keys| !keys.is_empty()).collect();
+    let letter = |key: &str| match key {
+        "space" => Some(' '),
+        _ => key.chars().next().filter(|_| key.chars().count() == 1),
+    };
+    let listed: BTreeSet<char> = rows.iter().flat_map(|keys| keys.split(", ").filter_map(letter)).collect();
+    assert_eq!(listed, taken);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply 
 /// An answer that takes a moment.
 fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
-    let stretch = ["at", "from", "to", "shown", "judged", "points", "counters", "from2", "to2"];
+    let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
     let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
     // a log that grows has other answers
     let (first, last) = host.range();
@@ -207,7 +207,8 @@ fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let interval = host.source.interval_ns();
     let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
     let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
-    host.view(at, shown, judged).map(|view| shapes::view(&view))
+    let all_devices = request.parameter("all").is_some_and(|text| text == "1");
+    host.view(at, (shown, judged), all_devices).map(|view| shapes::view(&view))
 }
 
 /// Waits for nobody: what is not read yet is said to be so.

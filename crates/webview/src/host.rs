@@ -156,8 +156,13 @@ impl HostState {
     }
 
     /// The view of a moment; `judged_ns` before it were judged, over `shown_ns` values are means.
-    pub fn view(&self, cursor_ns: i64, shown_ns: i64, judged_ns: i64) -> Result<DashboardView, String> {
-        let window = self.window(cursor_ns, shown_ns, judged_ns);
+    pub fn view(
+        &self,
+        cursor_ns: i64,
+        (shown_ns, judged_ns): (i64, i64),
+        all_devices: bool,
+    ) -> Result<DashboardView, String> {
+        let window = ViewWindow { all_devices, ..self.window(cursor_ns, shown_ns, judged_ns) };
         self.viewer().view(self.source.history()?.as_ref(), &window)
     }
 
@@ -270,7 +275,7 @@ impl HostState {
     pub fn judge(&self) {
         let judged = self.source.prepare().and_then(|()| self.refresh()).and_then(|()| {
             let (first, last) = self.range();
-            let view = self.view(last, 0, last - first)?;
+            let view = self.view(last, (0, last - first), false)?;
             view.verdict.ok_or_else(|| "fewer than two ticks".to_owned())
         });
         *lock(&self.summary) = Some(judged);

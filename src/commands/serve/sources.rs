@@ -41,6 +41,15 @@ impl History for LiveReader<'_> {
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
         lock(self.0).history().read(from_ns, to_ns, each)
     }
+
+    fn read_around(
+        &self,
+        stretch: (i64, i64),
+        with_processes: bool,
+        each: &mut dyn FnMut(LogPiece<'_>),
+    ) -> Result<(), String> {
+        lock(self.0).history().read_around(stretch, with_processes, each)
+    }
 }
 
 fn lock(watched: &Mutex<WatchSource>) -> MutexGuard<'_, WatchSource> {

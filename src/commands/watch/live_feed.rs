@@ -41,17 +41,33 @@ pub struct LiveFeed {
     taken: usize,
 }
 
+/// A sampler that reads the first tick while others read rules; it ends where it gets no alerts to look for.
+pub struct BegunFeed {
+    feed: LiveFeed,
+    alerts: SyncSender<AlertDesk>,
+}
+
+impl BegunFeed {
+    /// Gives the ticks, and looks for alerts in them.
+    pub fn with_alerts(self, alerts: AlertDesk) -> LiveFeed {
+        // a sampler that has failed is found by the first who takes ticks
+        let _ = self.alerts.send(alerts);
+        self.feed
+    }
+}
+
 impl LiveFeed {
     /// Starts sampling.
-    pub fn start(every: Duration, mut alerts: AlertDesk) -> Result<LiveFeed, Failure> {
-        let (sender, ticks) = sync_channel(WAITING);
+    pub fn begin(every: Duration) -> Result<BegunFeed, Failure> {
+        let ((sender, ticks), (alerts, desk)) = (sync_channel(WAITING), sync_channel(1));
         let sample = move || {
-            if let Err(failure) = sample(every, &mut alerts, &sender) {
+            if let Err(failure) = sample(every, &desk, &sender) {
                 super::super::output::warn(failure);
             }
         };
         std::thread::Builder::new().name("sampler".into()).spawn(sample)?;
-        Ok(LiveFeed { ticks, history: RecentHistory::new(REMEMBERED), every, taken: 0 })
+        let feed = LiveFeed { ticks, history: RecentHistory::new(REMEMBERED), every, taken: 0 };
+        Ok(BegunFeed { feed, alerts })
     }
 
     /// What was seen.
@@ -103,12 +119,13 @@ impl LiveFeed {
 }
 
 /// Samples until nobody listens or a signal says to end.
-fn sample(every: Duration, desk: &mut AlertDesk, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
     let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
     let (mut left_out, mut unsent) = (0, Vec::new());
     sampler.tick();
+    let Ok(mut desk) = desk.recv() else { return Ok(()) };
     loop {
         let mut notes = sampler.take_notes();
         if left_out > 0 {

@@ -26,6 +26,7 @@ use ratatui::layout::Rect;
 use super::alerts::{AlertArguments, AlertDesk};
 use super::log::{LogWindow, Logs};
 use super::{Failure, ceilings, output, why};
+use live_feed::LiveFeed;
 use sources::WatchSource;
 use unattended::UnattendedRun;
 
@@ -85,19 +86,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
+    if !unattended && arguments.log.is_empty() && !arguments.window.is_whole() {
+        return Err(Failure::Usage("--from and --to need a log".into()));
+    }
+    // the first tick takes as long as the rules
+    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(arguments.every)).transpose()?;
     let pack = arguments.judging.packs(false)?.swap_remove(0);
     let desk = AlertDesk::new(&arguments.alerts, pack.clone())?;
     if unattended {
         return alerts(arguments, desk);
     }
     let mut viewer = Viewer::new(panels(arguments.panels.as_deref())?, pack, ceilings::known().to_vec());
-    let mut source = if arguments.log.is_empty() {
-        if !arguments.window.is_whole() {
-            return Err(Failure::Usage("--from and --to need a log".into()));
+    let mut source = match begun {
+        Some(begun) => WatchSource::Live(begun.with_alerts(desk)),
+        None => {
+            WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
         }
-        WatchSource::live(arguments.every, desk)?
-    } else {
-        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
     };
     if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
 }

@@ -89,7 +89,7 @@ impl LoggedHistory {
 impl WatchSource {
     /// This machine, sampled by a thread of its own.
     pub fn live(every: Duration, alerts: AlertDesk) -> Result<WatchSource, Failure> {
-        Ok(WatchSource::Live(LiveFeed::start(every, alerts)?))
+        Ok(WatchSource::Live(LiveFeed::begin(every)?.with_alerts(alerts)))
     }
 
     /// Logs that were opened.

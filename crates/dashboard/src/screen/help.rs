@@ -5,10 +5,10 @@ use diskwright_base::Catalogue;
 use crate::view::DashboardView;
 
 /// Keys and what they do.
-pub(super) const KEYS: [(&str, &str); 19] = [
+pub(super) const KEYS: [(&str, &str); 21] = [
     ("space", "pause; again: follow the end"),
     ("left, right", "one tick back, forward"),
-    ("PgUp, PgDn", "a tenth of the timeline back, forward (or the mouse wheel)"),
+    ("PgUp, PgDn", "a tenth of the timeline back, forward"),
     ("Home, End", "the beginning, the end (now)"),
     ("g", "go to a time: 22:15, 2026-11-21 22:15, or -10m"),
     ("+, -", "shorter, longer timeline"),
@@ -19,12 +19,14 @@ pub(super) const KEYS: [(&str, &str); 19] = [
     ("j", "length of the judged stretch"),
     ("t", "what the timeline shows"),
     ("up, down", "select a device"),
-    ("<, >, tab", "select a column; e or enter explains it"),
+    ("<, >, tab, e", "select a column; e (or enter) explains it"),
     ("d", "all block devices (volumes, arrays, loops), or only disks"),
     ("s", "sort devices by the selected column; again: the machine's order"),
     ("o", "sort order of the processes"),
     ("/", "show only names that contain a text"),
-    ("q", "quit"),
+    ("mouse", "click: time, device or column; wheel: back, forward"),
+    ("?, h", "these keys"),
+    ("q", "quit; ctrl-z suspends, ctrl-l draws anew"),
 ];
 
 /// What a column of the devices means: title, counter, text, trap.

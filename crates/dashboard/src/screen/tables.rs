@@ -47,11 +47,17 @@ pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Ve
     rows
 }
 
-/// The columns that are shown: those from the first that lets the selected one be seen, and always the last, which is
-/// the share of the ceiling.
+/// The columns that are shown: those from the first that lets the selected one be seen. The share of the ceiling is
+/// always the last; where no ceiling is known, it is shown only if there is room for it.
 fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
     let count = view.columns.len();
-    let fit = (usize::from(width).saturating_sub(NAME) / VALUE).saturating_sub(1).min(count);
+    let room = usize::from(width).saturating_sub(NAME) / VALUE;
+    if !view.devices.iter().any(|row| row.ceiling_known) {
+        let fit = room.min(count + 1);
+        let first = (screen.column.min(count) + 1).saturating_sub(fit);
+        return (first..first + fit).collect();
+    }
+    let fit = room.saturating_sub(1).min(count);
     let first = if screen.column < count { (screen.column + 1).saturating_sub(fit) } else { 0 };
     (first..first + fit).chain([count]).collect()
 }

@@ -63,7 +63,7 @@ const KEYS = [
   ["click", "Set the cursor: all tables show that moment"], ["drag", "Choose a stretch: its verdict, culprits, report"],
   ["← →", "Move the cursor; with Shift choose a stretch"], ["Page ↑ ↓", "Half a window back or forth"],
   ["+ −", "Zoom; also Ctrl and the wheel, a double click, two fingers"], ["Home End", "Beginning; end, which is now where it is live"],
-  ["[ ]", "Bookmark or alert before, next"], ["space", "Pause, go live"], ["m", "Set a bookmark"], ["k, c", "Keep as first stretch; compare with it"], ["Esc", "Clear cursor and stretch"], ["?", "This help"],
+  ["[ ]", "Bookmark or alert before, next"], ["space", "Pause, go live"], ["m", "Set a bookmark"], ["d", "All block devices, or only disks"], ["k, c", "Keep as first stretch; compare with it"], ["Esc", "Clear cursor and stretch"], ["?", "This help"],
 ];
 function keys(event) {
   if (!S.range || event.ctrlKey || event.altKey || event.metaKey || /INPUT|SELECT/.test(event.target.tagName)) return;
@@ -82,7 +82,7 @@ function keys(event) {
     ArrowLeft: () => move(-1), ArrowRight: () => move(1), PageUp: () => pan(-0.5), PageDown: () => pan(0.5),
     "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6),
     Home: () => setWindow(S.range[0], S.range[0] + S.span, false), End: () => { S.at = null; S.chosen = null; setWindow(S.last - S.span, S.last, true); loadView(); },
-    "[": () => jump(false), "]": () => jump(true), " ": () => live(), m: () => askMark(), "?": () => $("keys").showModal(),
+    "[": () => jump(false), "]": () => jump(true), " ": () => live(), m: () => askMark(), d: () => allDevices(), "?": () => $("keys").showModal(),
     k: () => { if (S.chosen) { S.kept = S.chosen; choose(null); } }, c: () => { if (S.chosen && S.kept) compare(); },
     Escape: () => { S.chosen = null; setCursor(null); },
   };

@@ -4,7 +4,7 @@ const S = {
   from: 0, to: 0, span: 300000, follow: false,
   at: null, chosen: null, kept: null, device: null, quantity: null, map: 0,
   lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
-  order: "bytes", sorted: null, last: 0, heard: 0, cut: false,
+  order: "bytes", sorted: null, built: false, last: 0, heard: 0, cut: false,
 };
 const asked = {};
 
@@ -63,7 +63,7 @@ const loadNav = tried(async () => {
   drawNav();
 });
 const loadView = tried(async () => {
-  if (S.follow && S.at === null && !S.chosen && S.live) { S.view = S.live.view; panels(); return; }
+  if (S.follow && S.at === null && !S.chosen && S.live && !S.built) { S.view = S.live.view; panels(); return; }
   // where nothing is chosen of a log, its visible part is judged, if that takes no time
   const all = !S.info.live && S.at === null && !S.chosen ? [Math.max(S.from, S.range[0]), Math.min(S.to, S.range[1])] : null;
   const isLong = all && (all[1] - all[0]) / S.info.interval_ms > 20000 && !S.isWhole;
@@ -73,7 +73,7 @@ const loadView = tried(async () => {
   const judged = from === null ? Math.max(60000, S.info.interval_ms * 12) : to - from;
   const shown = from === null ? Math.max(5000, S.info.interval_ms) : to - from;
   $("verdict").classList.add("waits");
-  S.view = await ask("view", "api/view", { at: to, judged, shown });
+  S.view = await ask("view", "api/view", { at: to, judged, shown, ...(S.built ? { all: 1 } : {}) });
   tell("");
   panels();
 });

@@ -63,6 +63,10 @@ const AT_ONCE: u32 = 5;
 const REST: u64 = 100;
 /// A process that seems to do nothing shows its I/O at every so manieth look.
 const IDLE_LOOKS: u64 = 6;
+/// Where threads sleep is looked at on the slow beat, but after the first looks not more often than this: it costs more
+/// than all else of a look, and the sleepers of a machine change slowly.
+const SLEEPERS_NS: u64 = 10_000_000_000;
+const FIRST_LOOKS: u64 = 6;
 
 /// A process as the last look left it.
 #[derive(Clone, Debug)]
@@ -86,6 +90,8 @@ struct ProcessSource {
     looked_ns: u64,
     looked_since_boot_ns: u64,
     took_ns: u64,
+    /// Running time when the sleepers were last looked at.
+    sleepers_ns: u64,
     delays: bool,
     told_unreadable: bool,
     told_missing: bool,
@@ -102,6 +108,7 @@ impl ProcessSource {
             looked_ns: 0,
             looked_since_boot_ns: 0,
             took_ns: 0,
+            sleepers_ns: 0,
             delays: false,
             told_unreadable: false,
             told_missing: false,
@@ -147,9 +154,11 @@ impl CounterSource for ProcessSource {
             let mut busiest = self.threads.look(context, &spans, elapsed_s);
             let mut rows = table::rows(context.roots, &spans, elapsed_s, self.delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
-            // the sleepers of a machine change slowly
-            let sleepers =
-                if context.slow || self.looks == 2 { sleepers::rows(&context.roots.proc, &spans) } else { Vec::new() };
+            let sleepers = if self.sleepers_due(context) {
+                sleepers::rows(&context.roots.proc, &spans, &mut self.text)
+            } else {
+                Vec::new()
+            };
             let table = ProcessTable { elapsed_s, unreadable, rows, sleepers };
             if let Ok(text) = serde_json::to_string(&table) {
                 context.notes.push(context.time_ns, Note::PROCESSES, text);
@@ -166,6 +175,16 @@ impl CounterSource for ProcessSource {
 }
 
 impl ProcessSource {
+    fn sleepers_due(&mut self, context: &TickContext) -> bool {
+        let since = context.running_ns.saturating_sub(self.sleepers_ns);
+        // slow beats of ten seconds come to the millisecond
+        let is_due = self.looks == 2 || context.slow && (self.looks <= FIRST_LOOKS || since >= SLEEPERS_NS / 10 * 9);
+        if is_due {
+            self.sleepers_ns = context.running_ns;
+        }
+        is_due
+    }
+
     /// What limits the view from the start.
     fn first_words(&mut self, context: &mut TickContext) {
         let setting = context.roots.proc.join("sys/kernel/task_delayacct");

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use diskwright_base::SleepRow;
 
-use crate::live::held::read_text;
-
+use super::read_small;
 use super::table::ProcessInterval;
 
 /// Threads that are looked at, of all processes and of one.
@@ -19,7 +18,8 @@ const OF_ONE: usize = 64;
 const ROWS: usize = 12;
 
 /// Sleeping threads by program and function; processes that did something at this look come first.
-pub(super) fn rows(proc: &Path, spans: &[ProcessInterval]) -> Vec<SleepRow> {
+/// `text` is room to read into.
+pub(super) fn rows(proc: &Path, spans: &[ProcessInterval], text: &mut [u8]) -> Vec<SleepRow> {
     // who looks waits for its own threads, which tells nothing of the machine
     let own = std::process::id();
     let mut spans: Vec<&ProcessInterval> = spans.iter().filter(|s| !s.now.is_kernel_thread() && s.pid != own).collect();
@@ -27,14 +27,22 @@ pub(super) fn rows(proc: &Path, spans: &[ProcessInterval]) -> Vec<SleepRow> {
     let mut counts: HashMap<(String, String), u32> = HashMap::new();
     let mut left = THREADS;
     for span in spans {
-        let Ok(tasks) = std::fs::read_dir(proc.join(span.pid.to_string()).join("task")) else { continue };
+        let folder = proc.join(span.pid.to_string());
         let name = String::from_utf8_lossy(&span.now.name);
-        for task in tasks.flatten().take(OF_ONE.min(left)) {
-            left -= 1;
-            let function = read_text(&task.path().join("wchan")).filter(|f| f != "0" && !f.is_empty());
-            if let Some(function) = function {
+        let mut count = |file: &Path, left: &mut usize| {
+            *left -= 1;
+            let function = read_small(file, text).map(|length| String::from_utf8_lossy(&text[..length]).into_owned());
+            let function = function.map(|function| function.trim().to_owned()).unwrap_or_default();
+            if !function.is_empty() && function != "0" {
                 *counts.entry((name.clone().into_owned(), function)).or_default() += 1;
             }
+        };
+        if span.now.threads == 1 {
+            // most processes: no folder has to be listed for them
+            count(&folder.join("wchan"), &mut left);
+        } else {
+            let tasks = std::fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
+            tasks.take(OF_ONE.min(left)).for_each(|task| count(&task.path().join("wchan"), &mut left));
         }
         if left == 0 {
             break;

@@ -341,17 +341,29 @@ fn a_thread_that_ended_is_not_followed() {
 #[test]
 fn sleepers_are_counted_by_program_and_function() {
     let machine = ordinary();
-    for pid in [7, 8] {
-        put(&machine, pid, &Made { name: "postgres", ..MADE });
-        machine.put(&format!("proc/{pid}/task/{pid}/wchan"), "futex_wait_queue");
-    }
+    put(&machine, 7, &Made { name: "postgres", ..MADE });
+    machine.put("proc/7/wchan", "futex_wait_queue");
+    put(&machine, 8, &Made { name: "postgres", threads: 2, ..MADE });
+    machine.put("proc/8/task/8/wchan", "futex_wait_queue").put("proc/8/task/80/wchan", "futex_wait_queue");
     put(&machine, 9, &Made { name: "sleep", ..MADE });
-    machine.put("proc/9/task/9/wchan", "hrtimer_nanosleep");
+    machine.put("proc/9/wchan", "hrtimer_nanosleep");
     put(&machine, 10, &Made { name: "kworker", flags: 0x20_0000, ..MADE });
-    machine.put("proc/10/task/10/wchan", "worker_thread");
+    machine.put("proc/10/wchan", "worker_thread");
     let mut watch = machine.watch();
     watch.tick();
     let table = watch.tick_after(5.0).processes().unwrap();
     let told: Vec<_> = table.sleepers.iter().map(|s| (s.name.as_str(), s.waits_in.as_str(), s.threads)).collect();
-    assert_eq!(told, [("postgres", "futex_wait_queue", 2), ("sleep", "hrtimer_nanosleep", 1)]);
+    assert_eq!(told, [("postgres", "futex_wait_queue", 3), ("sleep", "hrtimer_nanosleep", 1)]);
+}
+
+#[test]
+fn after_the_first_looks_sleepers_are_looked_at_every_ten_seconds() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    machine.put("proc/7/wchan", "futex_wait_queue");
+    let mut watch = machine.watch();
+    watch.tick();
+    let has: Vec<bool> =
+        (0..9).map(|_| !watch.tick_after(5.0).processes().expect("a table").sleepers.is_empty()).collect();
+    assert_eq!(has, [true, true, true, true, true, false, true, false, true]);
 }
