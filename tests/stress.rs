@@ -44,7 +44,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         (&["processor", "--level", "half"], "invalid value"),
         (&["memory-under", "--level", "99"], "takes levels up to 95 %"),
         (&["disk-random", "--dir", "/no/such/folder"], "there is no such folder"),
-        (&["disk-random", "--dir", "/dev/shm"], "lies in memory"),
+        (&["disk-random", "--dir", "/dev/shm"], "is in memory"),
         (&["disk-random", "--for", "soon"], "invalid value"),
         (&["--verify", "--classes", "lock"], "did you mean `locks`?"),
         (&["--verify", "--for", "2s"], "at least 8 s"),

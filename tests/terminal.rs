@@ -254,6 +254,20 @@ fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
     assert!(text.contains("\u{1b}[?1049l") && text.contains("\u{1b}[?25h"), "the terminal is given back");
 }
 
+#[test]
+fn a_recording_ends_with_what_it_recorded() {
+    let log = folder("terminal-record").join("log");
+    let program = env!("CARGO_BIN_EXE_diskwright");
+    let words = format!("stty cols 200; {program} record {} --every 200ms --for 1s", text(&log));
+    let mut script = Command::new("script");
+    script.args(["-qefc", &words, "/dev/null"]).env("TERM", "xterm-256color").stdin(Stdio::null());
+    let Ok(done) = script.output() else { return eprintln!("skipped: no `script` here") };
+    let shown = String::from_utf8_lossy(&done.stdout);
+    let last = shown.trim_end().lines().last().unwrap_or_default();
+    let next = format!("lost 0; next: diskwright why {}", text(&log));
+    assert!(last.contains(": recorded ") && last.ends_with(&next), "{shown:?}");
+}
+
 /// How many processes of this program look at this log.
 fn watchers_of(log: &Path) -> usize {
     let words = |process: fs::DirEntry| fs::read(process.path().join("cmdline")).unwrap_or_default();

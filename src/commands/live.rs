@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::thread::nanosleep;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use super::{Failure, when};
+use super::{Failure, output, when};
 
 /// Wakes at each tick, counted from the start so that it does not drift, until
 /// the time is up or a signal asks to stop.
@@ -150,5 +150,6 @@ pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
         bar.set_style(style);
     }
     bar.set_message(diskwright_base::text::printable(&message).into_owned());
+    output::print_above(&bar);
     bar
 }

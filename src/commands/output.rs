@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use console::Term;
 use diskwright_base::text as disarm;
 use diskwright_report::Style;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::Failure;
@@ -67,6 +68,14 @@ static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 /// Lines that are held back; of more, the oldest are lost.
 const MOST_HELD: usize = 100;
 
+/// The bar on the terminal, above which messages are printed; a finished one draws nothing.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Prints messages above this bar from now on: otherwise they would be written into it.
+pub fn print_above(bar: &ProgressBar) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+}
+
 fn held_lines() -> MutexGuard<'static, Option<Vec<String>>> {
     // nothing is half done where a holder could panic
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,7 +115,10 @@ fn say(before: &str, message: &str) {
             }
             lines.push(line);
         }
-        None => aside(&line),
+        None => match &*BAR.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(bar) => bar.suspend(|| aside(&line)),
+            None => aside(&line),
+        },
     }
 }
 

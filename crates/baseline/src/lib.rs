@@ -38,7 +38,7 @@ pub enum BaselineError {
         source: std::io::Error,
     },
     /// The same work gave two results: no figure, and a reason to test the hardware.
-    #[error("{figure}: the same work gave two different results; processor or memory of this machine computes wrongly")]
+    #[error("{figure}: the same work gave two different results; processor or memory of this machine is faulty")]
     Wrong {
         /// The figure.
         figure: &'static str,

@@ -131,16 +131,17 @@ fn sizes(log: &Path, tally: &Tally) {
     let files = fs::read_dir(log).expect("the log").flatten().map(|entry| entry.path());
     for file in files.filter(|path| path.extension().is_some_and(|e| e == "dwlog")) {
         let bytes = fs::read(&file).expect("the log");
-        let mut at = 0;
-        while at < bytes.len() {
-            let length = 16 + u64::from(u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]));
-            match bytes[at + 4] {
+        let mut offset = 0;
+        while offset < bytes.len() {
+            let length =
+                16 + u64::from(u32::from_le_bytes([bytes[offset + 5], bytes[offset + 6], bytes[offset + 7], 0]));
+            match bytes[offset + 4] {
                 2 => sizes.schemas += length,
                 3 => sizes.counters += length,
                 4 => sizes.notes += length,
                 _ => sizes.rest += length,
             }
-            at += length as usize;
+            offset += length as usize;
         }
     }
     let (ticks, changed) = (tally.ticks as f64, tally.changed as f64);

@@ -30,13 +30,13 @@ fn small_log(closed: bool) -> Dir {
 /// Starts and ends of the records of a file, with their kinds.
 fn records(bytes: &[u8]) -> Vec<(u8, usize, usize)> {
     let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let length = u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
-        found.push((bytes[at + 4], at, at + 16 + length));
-        at += 16 + length;
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let length = u32::from_le_bytes([bytes[offset + 5], bytes[offset + 6], bytes[offset + 7], 0]) as usize;
+        found.push((bytes[offset + 4], offset, offset + 16 + length));
+        offset += 16 + length;
     }
-    assert_eq!(at, bytes.len(), "a sound file");
+    assert_eq!(offset, bytes.len(), "a sound file");
     found
 }
 

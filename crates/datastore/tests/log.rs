@@ -148,10 +148,10 @@ fn devices_that_come_and_go_do_not_end_a_block() {
         }
     }
     let bytes = std::fs::read(dir.0.join("00000001.dwlog")).expect("written");
-    let (mut at, mut blocks) = (0, 0);
-    while at < bytes.len() {
-        blocks += usize::from(bytes[at + 4] == 3);
-        at += 16 + u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
+    let (mut offset, mut blocks) = (0, 0);
+    while offset < bytes.len() {
+        blocks += usize::from(bytes[offset + 4] == 3);
+        offset += 16 + u32::from_le_bytes([bytes[offset + 5], bytes[offset + 6], bytes[offset + 7], 0]) as usize;
     }
     assert_eq!(blocks, 2, "blocks of 100 ticks before the kill at 250");
     let mut reader = LogReader::open(&dir.0).expect("a log");

@@ -240,20 +240,20 @@ impl ExperimentDocument {
 
     fn check_row(&self, index: usize, row: &PublishedRow) -> Result<(), String> {
         if self.rows[..index].iter().any(|other| other.id == row.id) {
-            return Err("a row of this id was there before".into());
+            return Err("a row with this id exists already".into());
         }
         if row.published.is_none() && row.usage != RowUse::Shape {
             return Err("`published` is missing; only a shape has none".into());
         }
         if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) {
-            return Err("`published` is to be a number other than zero".into());
+            return Err("`published` must be a number other than zero".into());
         }
         if row.measure.is_none() && row.holds.is_empty() && row.because.is_empty() {
             return Err("neither `measure` nor `because`: say why it is not simulated".into());
         }
         if let Some(run) = row.runs().into_iter().find(|run| !self.runs.contains_key(*run)) {
             let near = did_you_mean(run, self.runs.keys());
-            return Err(format!("speaks of run `{run}`, which [runs] has not{near}"));
+            return Err(format!("names run `{run}`, which is not in [runs]{near}"));
         }
         self.check_baseline(row)
     }
@@ -263,8 +263,8 @@ impl ExperimentDocument {
         match (&baseline.row, baseline.value) {
             (Some(id), None) => match self.row(id) {
                 Some(fit) if fit.usage == RowUse::Fit => Ok(()),
-                Some(_) => Err(format!("its baseline is row {id}, which is no fit row")),
-                None => Err(format!("its baseline is row {id}, which is not there")),
+                Some(_) => Err(format!("its baseline is row {id}, which is not a fit row")),
+                None => Err(format!("its baseline is row {id}, which does not exist")),
             },
             (None, Some(_)) if !baseline.because.is_empty() => Ok(()),
             (None, Some(_)) => Err("a baseline with a value of its own needs a `because`".into()),
@@ -278,7 +278,7 @@ impl ExperimentDocument {
             return Err(format!("its value {} is outside its range {least} to {most}", fitted.value));
         }
         if fitted.rows.is_empty() || fitted.keys.is_empty() {
-            return Err("it needs `rows` that set it and `keys` that it stands in".into());
+            return Err("it needs `rows` that set it and `keys` that use it".into());
         }
         if let Some(key) = fitted.keys.iter().find(|key| !key.contains(':')) {
             return Err(format!("key `{key}` names no system: write SYSTEM:KEY"));
@@ -286,8 +286,8 @@ impl ExperimentDocument {
         for id in &fitted.rows {
             match self.row(id) {
                 Some(row) if row.usage == RowUse::Fit => {}
-                Some(row) => return Err(format!("row {id} is for `{}` and may set nothing", row.usage.name())),
-                None => return Err(format!("row {id} is not there")),
+                Some(row) => return Err(format!("row {id} is for `{}` and must not set anything", row.usage.name())),
+                None => return Err(format!("there is no row {id}")),
             }
         }
         Ok(())

@@ -198,7 +198,7 @@ impl<'a> ExpressionReader<'a> {
     fn new(text: &'a str) -> Result<ExpressionReader<'a>, String> {
         match text.len() {
             0..=LONGEST => Ok(ExpressionReader { text, at: 0, depth: 0 }),
-            more => Err(format!("an expression of {more} bytes, where {LONGEST} are the most")),
+            more => Err(format!("an expression of {more} bytes; the limit is {LONGEST}")),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> ExpressionReader<'a> {
 
     fn wrong(&mut self, wanted: &str) -> String {
         let found = self.rest().chars().take(12).collect::<String>();
-        format!("`{}`: {wanted} is wanted at `{found}`", self.text)
+        format!("`{}`: expected {wanted} at `{found}`", self.text)
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -250,7 +250,7 @@ impl<'a> ExpressionReader<'a> {
     fn part(&mut self) -> Result<ExpressionNode, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("`{}`: more than {DEEPEST} brackets within one another", self.text));
+            return Err(format!("`{}`: more than {DEEPEST} nested brackets", self.text));
         }
         let node = match self.rest().chars().next() {
             Some('(') => {
@@ -340,16 +340,16 @@ mod tests {
     fn wrong_text_is_told() {
         let (deep, long) = ("(".repeat(1000), "1+".repeat(3000));
         let cases = [
-            ("1 +", "is wanted at ``"),
-            ("1 2", "the end is wanted at `2`"),
+            ("1 +", "at ``"),
+            ("1 2", "expected the end at `2`"),
             ("rate", "neither a run (write rate:path) nor a function"),
             ("max(1", "`,` or `)`"),
             ("1.2.3", "not a number"),
             ("two:other", "no two:other"),
             ("plateau(0.1, 2)", "pairs"),
-            ("é", "is wanted at `é`"),
-            (deep.as_str(), "more than 32 brackets"),
-            (long.as_str(), "4096 are the most"),
+            ("é", "at `é`"),
+            (deep.as_str(), "more than 32 nested brackets"),
+            (long.as_str(), "the limit is 4096"),
         ];
         for (text, told) in cases {
             let error = value(text).unwrap_err();

@@ -327,13 +327,13 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     #[test]
     fn what_does_not_fit_together_is_told() {
         let cases = [
-            ("rows = [\"A\"]", "rows = [\"B\"]", "may set nothing"),
-            ("two:rate / one", "four:rate / one", "speaks of run `four`"),
+            ("rows = [\"A\"]", "rows = [\"B\"]", "must not set anything"),
+            ("two:rate / one", "four:rate / one", "names run `four`"),
             ("value = 3.0", "value = 0.5", "outside its range"),
             ("use = \"fit\"", "use = \"fitted\"", "`use` cannot be `fitted`; it takes fit, predict"),
-            ("id = \"B\"", "id = \"A\"", "was there before"),
+            ("id = \"B\"", "id = \"A\"", "exists already"),
             ("published = 20.0\n", "", "`published` is missing"),
-            ("measure = \"one:rate\"", "measure = \"one:\"", "a path is wanted"),
+            ("measure = \"one:rate\"", "measure = \"one:\"", "expected a path"),
         ];
         for (from, to, told) in cases {
             let error =

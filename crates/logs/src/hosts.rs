@@ -202,7 +202,7 @@ impl HostFilter {
             Some((host, rest)) if host == self.host => return Some(rest.to_owned()),
             Some((host, _)) => self.skips.borrow_mut().add_host(format!("line {}", self.line), host),
             None if line.trim().is_empty() => {}
-            None => self.skip("a line without the machine that stands before the others"),
+            None => self.skip("a line without the machine name that begins the others"),
         }
         None
     }

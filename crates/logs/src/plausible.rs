@@ -19,10 +19,10 @@ const UNDERFLOW: f64 = 2_147_483_648.0;
 const MOST_BYTES_PER_S: f64 = 2e12;
 /// A kernel that keeps so much free or in its cache has memory to give.
 const MEMORY_TO_GIVE: f64 = 256.0 * 1_048_576.0;
-const UNCOUNTED: &str = "available memory of 0 beside free memory and cache: the log's maker did not count it";
-const BELOW: &str = "a value below 0, where none can be";
+const UNCOUNTED: &str = "available memory is 0 although memory is free or cached: the recorder did not count it";
+const BELOW: &str = "a negative value of a counter that cannot be negative";
 pub(crate) const ABOVE: &str =
-    "a value larger than there can be (a counter that ran backwards, or a number for what is unknown)";
+    "an impossibly large value (a counter that went back, or a placeholder for an unknown value)";
 
 /// What is wrong with the shares of a processor's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) enum ShareFault {
 impl ShareFault {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            ShareFault::Value => "a share of time that cannot be",
+            ShareFault::Value => "an impossible share of time",
             ShareFault::Zero => "shares of a processor that are all zero: nothing was counted, or it was off",
             ShareFault::Sum => "shares of a processor's time that do not add up to 100 %",
         }

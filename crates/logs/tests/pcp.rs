@@ -198,9 +198,9 @@ fn disks_and_load() -> Archive {
 const WRITES: u32 = 60 << 22 | 5;
 
 /// Both disks' values of a counter that grows by `each` a second.
-fn of_disks(at: f64, each: f64) -> Result<Vec<(u32, pcp_encoder::Value)>, i32> {
+fn of_disks(time_s: f64, each: f64) -> Result<Vec<(u32, pcp_encoder::Value)>, i32> {
     let value = pcp_encoder::Value::U64;
-    Ok(vec![(0, value((at * each).round() as u64)), (1, value((at * each).round() as u64 * 2))])
+    Ok(vec![(0, value((time_s * each).round() as u64)), (1, value((time_s * each).round() as u64 * 2))])
 }
 
 /// What `pmdumplog` would add up: the disks' writes are as they were counted.
@@ -217,18 +217,18 @@ fn a_metric_in_two_groups_of_one_moment_does_not_cut_ticks() {
         let mut a = disks_and_load();
         for n in 0..40 {
             for group in 0..groups {
-                let at = f64::from(n) * 10.0 + f64::from(group) * 0.015 + f64::from(n % 3) * 0.002;
+                let time_s = f64::from(n) * 10.0 + f64::from(group) * 0.015 + f64::from(n % 3) * 0.002;
                 let mut sets = Vec::new();
                 if group == 0 || both >= 2 {
-                    sets.push((WRITES, of_disks(at, 100.0)));
+                    sets.push((WRITES, of_disks(time_s, 100.0)));
                 }
                 if group > 0 || both >= 3 {
-                    sets.push((READS, of_disks(at, 200.0)));
+                    sets.push((READS, of_disks(time_s, 200.0)));
                 }
                 if group == 0 || both >= 1 {
                     sets.push((FREE, Ok(vec![(0, Value::U64(1024))])));
                 }
-                a.record(START as f64 + at, &sets);
+                a.record(START as f64 + time_s, &sets);
             }
         }
         let (got, _) = bytes(&a.meta, &[&a.volume]);
@@ -248,9 +248,9 @@ fn groups_that_start_seconds_apart_are_ticks_of_the_disks() {
     for behind in [0.7, 2.0, 3.0, 6.0, 8.0, 9.8] {
         let mut a = disks_and_load();
         for n in 0..40 {
-            let at = f64::from(n) * 10.0;
-            a.record(START as f64 + at, &[(WRITES, of_disks(at, 100.0))]);
-            a.record(START as f64 + at + behind, &[(FREE, Ok(vec![(0, Value::U64(1024))]))]);
+            let time_s = f64::from(n) * 10.0;
+            a.record(START as f64 + time_s, &[(WRITES, of_disks(time_s, 100.0))]);
+            a.record(START as f64 + time_s + behind, &[(FREE, Ok(vec![(0, Value::U64(1024))]))]);
         }
         let (got, _) = bytes(&a.meta, &[&a.volume]);
         let all = &got.elapsed_ns;
@@ -266,11 +266,11 @@ fn a_small_group_on_a_shorter_interval_goes_into_the_ticks_of_the_disks() {
     use pcp_encoder::{FREE, OWN, Value};
     let mut a = disks_and_load();
     for n in 0..200u32 {
-        let at = f64::from(n);
+        let time_s = f64::from(n);
         let fast = [(OWN, Ok(vec![(0, Value::Word(7 * n))])), (FREE, Ok(vec![(0, Value::U64(u64::from(n % 2) * 2))]))];
-        a.record(START as f64 + at, &fast);
+        a.record(START as f64 + time_s, &fast);
         if n % 10 == 0 {
-            a.record(START as f64 + at + 0.02, &[(WRITES, of_disks(at, 100.0))]);
+            a.record(START as f64 + time_s + 0.02, &[(WRITES, of_disks(time_s, 100.0))]);
         }
     }
     let (got, _) = bytes(&a.meta, &[&a.volume]);
@@ -284,8 +284,8 @@ fn a_small_group_on_a_shorter_interval_goes_into_the_ticks_of_the_disks() {
     // and where the disks are logged as often, no tick is lost
     let mut a = disks_and_load();
     for n in 0..200 {
-        let at = f64::from(n) * 0.1;
-        a.record(START as f64 + at, &[(WRITES, of_disks(at, 100.0))]);
+        let time_s = f64::from(n) * 0.1;
+        a.record(START as f64 + time_s, &[(WRITES, of_disks(time_s, 100.0))]);
     }
     let (got, _) = bytes(&a.meta, &[&a.volume]);
     assert_eq!(got.times_ns.len(), 200);
@@ -332,10 +332,10 @@ fn any_of_the_names_will_do() {
 }
 
 /// Where the first record not before `at` begins.
-fn cut_at(volume: &[u8], at: f64) -> usize {
+fn cut_at(volume: &[u8], time_s: f64) -> usize {
     let word = |from: usize| u32::from_be_bytes(volume[from..from + 4].try_into().expect("four"));
     let mut from = word(0) as usize;
-    while f64::from(word(from + 4)) < at {
+    while f64::from(word(from + 4)) < time_s {
         from += word(from) as usize;
     }
     from
@@ -433,7 +433,7 @@ fn time_that_goes_back_is_left_out() {
     assert!(example.volume.len() > late.len());
     let (got, _) = bytes(&example.meta, &[&example.volume]);
     assert_eq!(got.times_ns.len(), 7);
-    assert!(got.skipped().contains(&"a record that is older than the one before"), "{:?}", got.skipped());
+    assert!(got.skipped().contains(&"a record that is older than the previous one"), "{:?}", got.skipped());
 }
 
 /// Output of one of PCP's tools; `None` and a word where it is not installed.
@@ -471,13 +471,13 @@ fn pcps_own_tools_say_the_same_of_our_archives() {
         let Some(dump) = tool("pmdumplog", &["-a", shown]) else { return };
         assert!(dump.contains("disk.dev.read") && dump.contains("<mark>"), "{dump}");
         // at the moments of the records, so that pmval has nothing to interpolate
-        let at = ["-O", "0.01sec", "-t", "1sec", "-w", "20"];
+        let window = ["-O", "0.01sec", "-t", "1sec", "-w", "20"];
         for (metric, counter, scale) in [
             ("disk.dev.read", "physical_disk.reads", 1.0),
             ("disk.dev.read_bytes", "physical_disk.read_bytes", 1024.0),
             ("disk.dev.avactive", "physical_disk.busy_time_s", 1.0),
         ] {
-            let rows = pmval(&base, metric, &at).expect("installed");
+            let rows = pmval(&base, metric, &window).expect("installed");
             let ours = got.values(counter, "sda");
             let mut compared = 0;
             for (second, theirs) in &rows {

@@ -168,7 +168,7 @@ fn of_several_hosts_one_is_read() {
 fn broken_rows_are_told_and_the_rest_is_kept() {
     // rows; what is kept of reads; what is said
     let cases: &[(&[&str], &str, &str)] = &[
-        (&["\"1\",\"1\"", "\"2\"", "\"3\",\"1\""], "[1.0, 2.0, 3.0]", "line 3, column 3: a row ends before"),
+        (&["\"1\",\"1\"", "\"2\"", "\"3\",\"1\""], "[1.0, 2.0, 3.0]", "line 3, column 3: a row has fewer fields"),
         (&["\"1\",\"1\",\"9\"", "\"2\",\"1\""], "[1.0, 2.0]", "line 2: a row has more fields"),
         (
             &["\"x\",\"1\"", "\"2\",\"1\""],
@@ -229,16 +229,16 @@ fn joined_logs_of_several_machines_do_not_mix() {
     let other = log_of(&["\"7\",\"1\"", "\"8\",\"1\""]).replace("\\\\H\\", "\\\\I\\");
     let (log, skipped) = read_log(log_of(&["\"1\",\"1\""]) + &other + HEAD + "\r\n" + &row(9, "\"2\",\"1\""));
     assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
-    assert_eq!(skipped, ["line 3: a log of another machine: no column is of the host H; there are: I x1"]);
+    assert_eq!(skipped, ["line 3: a log of another machine: no column belongs to host H; hosts in the log: I x1"]);
 }
 
 #[test]
 fn times_that_go_back_and_clocks_that_change() {
-    let at = |times: &[&str]| {
+    let log_of = |times: &[&str]| {
         let rows: Vec<String> = times.iter().map(|t| format!("\"{t}\",\"1\",\"1\"\n")).collect();
         read_log(format!("{HEAD}\n{}", rows.concat()))
     };
-    let (log, skipped) = at(&[
+    let (log, skipped) = log_of(&[
         "10/30/2022 02:59:30.000",
         "10/30/2022 02:59:45.000",
         "10/30/2022 02:00:00.000",
@@ -247,10 +247,10 @@ fn times_that_go_back_and_clocks_that_change() {
     assert!(skipped.is_empty(), "{skipped:?}");
     assert_eq!(log.times.iter().map(|t| t - log.times[0]).collect::<Vec<_>>(), [0.0, 15.0, 30.0, 45.0]);
     assert!(log.has_note(Note::CLOCK));
-    let (log, skipped) = at(&["10/30/2022 02:59:30.000", "10/30/2022 02:59:45.000", "10/30/2022 01:10:00.000"]);
+    let (log, skipped) = log_of(&["10/30/2022 02:59:30.000", "10/30/2022 02:59:45.000", "10/30/2022 01:10:00.000"]);
     assert_eq!((log.times.len(), skipped.len()), (2, 1));
     assert!(skipped[0].contains("time goes back"));
-    let (log, _) = at(&["10/30/2022 02:00:00.000", "10/30/2022 02:00:15.000", "10/30/2022 02:20:00.000"]);
+    let (log, _) = log_of(&["10/30/2022 02:00:00.000", "10/30/2022 02:00:15.000", "10/30/2022 02:20:00.000"]);
     assert!(log.has_note(Note::GAP));
 }
 

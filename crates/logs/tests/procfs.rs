@@ -202,7 +202,7 @@ fn numbers_that_wrap_go_back_or_come_late() {
 
 #[test]
 fn a_restart_is_a_gap() {
-    let text: String = [5, 6, 1, 2].iter().zip(1..).map(|(n, at)| date(at) + &diskstats(14, *n)).collect();
+    let text: String = [5, 6, 1, 2].iter().zip(1..).map(|(n, time)| date(time) + &diskstats(14, *n)).collect();
     let read = of(&text);
     let reads = read.added("physical_disk.reads", "sda");
     assert!(reads[0] == 1000.0 && reads[1].is_nan() && reads[2] == 1000.0, "{reads:?}");
@@ -229,7 +229,7 @@ fn broken_lines_are_counted() {
         ("MemFree: lots kB\n", "neither"),
         ("cat: /proc/pressure/io: No such file or directory\n", "neither"),
         ("\u{fffd}\u{fffd}\n", "neither"),
-        ("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n", "twice"),
+        ("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n", "a repeated line"),
     ] {
         let dump = |n: u64| date(n) + &diskstats(14, n) + if n == 2 { line } else { "" };
         let read = of(&(1..4).map(dump).collect::<String>());

@@ -163,10 +163,10 @@ fn a_page_that_lost_its_time_is_none() {
 
 #[test]
 fn open_metrics_with_timestamps_exemplars_and_an_end() {
-    let page = |at: f64, reads: f64| {
+    let page = |time_s: f64, reads: f64| {
         format!(
             "# TYPE node_disk_reads_completed counter\n# UNIT x seconds\n\
-             node_disk_reads_completed_total{{device=\"sda\"}} {reads} {at} # {{id=\"}} 1\"}} 0.5\n# EOF\n"
+             node_disk_reads_completed_total{{device=\"sda\"}} {reads} {time_s} # {{id=\"}} 1\"}} 0.5\n# EOF\n"
         )
     };
     let got = run(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &LogOptions::default());
@@ -238,7 +238,7 @@ fn a_counter_that_began_anew_is_a_gap_and_is_told() {
 fn series_after_series_is_refused() {
     let dump = "node_load1 1 1700000000\nnode_load1 2 1700000015\nnode_load1 3 1700000030\nnode_load5 1 1700000000\n";
     let said = run(dump, &LogOptions::default()).summary.unwrap_err().to_string();
-    assert!(said.contains("line 4") && said.contains("series after series"), "{said}");
+    assert!(said.contains("line 4") && said.contains("ordered by series"), "{said}");
 }
 
 #[test]
@@ -281,5 +281,5 @@ fn no_input_is_too_broken_to_survive() {
 fn many_series_are_followed_up_to_a_limit() {
     let page: String = (0..50_100).map(|i| format!("node_x{{n=\"{i}\"}} 1\n")).collect();
     let got = run(&format!("node_load1 1\n{page}"), &LogOptions::default());
-    assert!(got.skipped()[0].contains("more series than are followed"));
+    assert!(got.skipped()[0].contains("more series than the limit"));
 }

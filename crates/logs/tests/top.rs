@@ -92,7 +92,7 @@ fn broken_frames() {
     let good = frame("17:30:00", 70.0, ROW);
     for (from, to, because) in [
         ("70.0 id", " 0.0 id", "do not add up"),
-        ("70.0 id", "170.0 id", "cannot be"),
+        ("70.0 id", "170.0 id", "impossible"),
         (
             "10.0 us,  5.0 sy,  0.0 ni, 70.0 id, 14.0 wa,  0.5 hi,  0.5 si",
             "0 us, 0 sy, 0 ni, 0 id, 0 wa, 0 hi, 0 si",
@@ -101,8 +101,8 @@ fn broken_frames() {
         ("17:30:10", "17:30:00", "not later"),
         ("%Cpu(s): 10.0 us", "%Cpu(s): many us", "do not add up"),
         ("KiB Mem :", "KiB Memory :", "not of top"),
-        ("8715212 6.4g", "8715212", "no process"),
-        (" D 50.0 ", " D -50.0 ", "no process"),
+        ("8715212 6.4g", "8715212", "not a process"),
+        (" D 50.0 ", " D -50.0 ", "not a process"),
     ] {
         let second = frame("17:30:10", 70.0, ROW).replacen(from, to, 1);
         let read = of(&(good.clone() + &second + &frame("17:30:20", 60.0, ROW)));

@@ -174,9 +174,9 @@ fn broken_reports() {
     for (row, because) in [
         ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0\n", "fewer cells"),
         ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1 9\n", "more cells"),
-        ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 x 0 1\n", "no number"),
-        ("sd1  1.0 2.0 -3.0 4.0 0.0 0.0 5.0 0 1\n", "cannot be"),
-        ("sd1  1.0 2.0 3e99 4.0 0.0 0.0 5.0 0 1\n", "no number"),
+        ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 x 0 1\n", "not a number"),
+        ("sd1  1.0 2.0 -3.0 4.0 0.0 0.0 5.0 0 1\n", "impossible"),
+        ("sd1  1.0 2.0 3e99 4.0 0.0 0.0 5.0 0 1\n", "not a number"),
         ("^C\n", "fewer cells"),
     ] {
         let text = report(ROW) + &report(&(ROW.to_owned() + row)) + &report(ROW);
@@ -253,9 +253,9 @@ fn rows_of_sar_that_cannot_be() {
     for (row, because) in [
         ("10:10:00       0       0       0       0\n", "all zero"),
         ("10:10:00      10       5       0      15\n", "add up"),
-        ("10:10:00      10       5     900      85\n", "cannot be"),
-        ("10:10:00      10       5\n", "another number of cells"),
-        ("10:10:00      10       5       -      85\n", "no number"),
+        ("10:10:00      10       5     900      85\n", "impossible"),
+        ("10:10:00      10       5\n", "number of cells differs"),
+        ("10:10:00      10       5       -      85\n", "not a number"),
     ] {
         let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n{row}{good}"));
         assert_eq!(read.column("processor.idle", "_total"), [0.85; 2], "{row}");

@@ -9,7 +9,7 @@ use crate::feed::SeriesName;
 
 /// The family; its series end in `_bucket`, `_sum` and `_count`.
 pub(crate) const FAMILY: &str = "diskwright_request_latency_seconds";
-const HELP: &str = "Latency of single requests that were traced, from the first that the kernel tells of them.";
+const HELP: &str = "Latency of single requests that were traced, from the first one that the kernel reports.";
 /// Upper edges: 2^10 to 2^36 nanoseconds, and without end.
 const EDGES: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
 

@@ -112,14 +112,14 @@ impl ChartBook {
         let buckets = self.sampler.finish();
         let line = |index: usize| ChartLine { instance: self.wanted[index].1.clone(), buckets: buckets[index].clone() };
         let mut charts = Vec::new();
-        for (at, finding) in &self.findings {
-            let mut chart = Chart::new(&self.wanted[*at].0, self.from_ns, self.to_ns, vec![line(*at)]);
+        for (place, finding) in &self.findings {
+            let mut chart = Chart::new(&self.wanted[*place].0, self.from_ns, self.to_ns, vec![line(*place)]);
             mark(&mut chart, finding);
             charts.push(chart);
         }
         for (counter, places) in &self.main {
-            let alone = places.len() == 1 && self.findings.iter().any(|(at, _)| *at == places[0]);
-            let lines = busiest(places.iter().map(|&at| line(at)).collect());
+            let alone = places.len() == 1 && self.findings.iter().any(|(place, _)| *place == places[0]);
+            let lines = busiest(places.iter().map(|&place| line(place)).collect());
             if !alone && !lines.is_empty() {
                 charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
             }

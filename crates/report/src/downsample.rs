@@ -215,7 +215,7 @@ impl Downsampler {
 /// Sums a range of ticks: as the plan does, but a total by its seconds.
 fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
     if plan.kind() != CounterKind::Total {
-        return plan.summarise(frame, |at| range.contains(&at));
+        return plan.summarise(frame, |index| range.contains(&index));
     }
     let mut sum = CounterSummary::default();
     for index in range {
@@ -260,10 +260,10 @@ mod tests {
     /// Ticks of the given lengths, one after another from 0.
     fn frame(rows: &[(f64, [f64; 3])]) -> Frame {
         let mut frame = Frame::new(schema(), rows.len());
-        let mut at = 0.0;
+        let mut time_s = 0.0;
         for (length_s, row) in rows {
-            at += length_s;
-            let tick = Tick { time_ns: (at * 1e9) as i64, elapsed_ns: (length_s * 1e9) as u64 };
+            time_s += length_s;
+            let tick = Tick { time_ns: (time_s * 1e9) as i64, elapsed_ns: (length_s * 1e9) as u64 };
             frame.push(tick, row);
         }
         frame

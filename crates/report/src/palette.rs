@@ -56,7 +56,7 @@ pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
     let cut = |width: usize| -> Vec<String> { names.iter().map(|n| middle(n, width, more)).collect() };
     let differ = |list: &[String]| {
         let equal = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
-        !(0..list.len()).any(|at| (0..at).any(|other| equal(at, other)))
+        !(0..list.len()).any(|index| (0..index).any(|other| equal(index, other)))
     };
     (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
 }

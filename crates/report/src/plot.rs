@@ -51,8 +51,8 @@ pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
     let grid = grid(&lines, &x, &y, width, rows);
     let mut out = style.paint(Ink::Bold, &text::cut(&style.clean(&chart.title), style.width, "")) + "\n";
     for (row, cells) in grid.iter().enumerate() {
-        let at = |v: f64| ((1.0 - y.share(v)) * (rows - 1) as f64).round() as usize;
-        let label = values.iter().rposition(|v| at(*v) == row).map_or("", |n| labels[n].as_str());
+        let row_of = |v: f64| ((1.0 - y.share(v)) * (rows - 1) as f64).round() as usize;
+        let label = values.iter().rposition(|v| row_of(*v) == row).map_or("", |n| labels[n].as_str());
         let stroke = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
         let left = format!("{} {stroke}", text::right(label, gutter));
         out += &format!("{}{}\n", style.paint(Ink::Dim, &left), painted(cells, style));

@@ -113,8 +113,8 @@ impl DisplayZone {
         let mut marks = Vec::new();
         let mut day = Some(self.zoned(from_ns).date());
         for time_ns in self.round_times(from_ns, to_ns, step) {
-            let at = self.zoned(time_ns);
-            let new_day = day.replace(at.date()).is_some_and(|d| d != at.date());
+            let zoned = self.zoned(time_ns);
+            let new_day = day.replace(zoned.date()).is_some_and(|d| d != zoned.date());
             let format = match step {
                 s if s >= DAY_NS => "%-d %b",
                 _ if new_day => "%-d %b %H:%M",
@@ -122,7 +122,7 @@ impl DisplayZone {
                 s if s >= SECOND_NS => "%H:%M:%S",
                 _ => "%H:%M:%S%.1f",
             };
-            marks.push(TimeMark { time_ns, label: at.strftime(format).to_string() });
+            marks.push(TimeMark { time_ns, label: zoned.strftime(format).to_string() });
         }
         marks.truncate(most.max(1));
         marks
@@ -136,34 +136,34 @@ impl DisplayZone {
         let mut times = Vec::new();
         if step < HOUR_NS {
             let offset = i64::from(start.offset().seconds()) * SECOND_NS;
-            let mut at = (from_ns + offset).div_euclid(step) * step - offset;
-            while at <= to_ns {
-                times.push(at);
-                at += step;
+            let mut time_ns = (from_ns + offset).div_euclid(step) * step - offset;
+            while time_ns <= to_ns {
+                times.push(time_ns);
+                time_ns += step;
             }
         } else {
             let midnight = if step >= 7 * DAY_NS { monday(&start) } else { start.datetime().start_of_day() };
             for count in 0..100_000_i64 {
                 let Some(wall) = count.checked_mul(step).map(SignedDuration::from_nanos) else { break };
                 let Ok(wall) = midnight.checked_add(wall) else { break };
-                let Ok(at) = self.0.to_timestamp(wall) else { break };
-                let at = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
-                if at > to_ns {
+                let Ok(timestamp) = self.0.to_timestamp(wall) else { break };
+                let time_ns = i64::try_from(timestamp.as_nanosecond()).unwrap_or(i64::MAX);
+                if time_ns > to_ns {
                     break;
                 }
-                times.push(at);
+                times.push(time_ns);
             }
         }
-        times.retain(|&at| at >= from_ns);
+        times.retain(|&time_ns| time_ns >= from_ns);
         // the hour that a change to summer time skips would stand twice
         times.dedup();
         times
     }
 }
 
-fn monday(at: &Zoned) -> DateTime {
-    let midnight = at.datetime().start_of_day();
-    let days = i64::from(at.weekday().to_monday_zero_offset());
+fn monday(day: &Zoned) -> DateTime {
+    let midnight = day.datetime().start_of_day();
+    let days = i64::from(day.weekday().to_monday_zero_offset());
     midnight.checked_sub(days.days()).unwrap_or(midnight)
 }
 

@@ -50,8 +50,8 @@ fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
 }
 
 fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
-    let at = |text: &Option<String>| parse(text.as_deref()?);
-    match (at(from), at(to)) {
+    let time = |text: &Option<String>| parse(text.as_deref()?);
+    match (time(from), time(to)) {
         (Some(from), Some(to)) => (to as f64 - from as f64) / 1e9,
         _ => f64::INFINITY,
     }
@@ -62,15 +62,15 @@ fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
 pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let limit = units::display(trend.limit, &trend.unit);
     let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
-    let at = |time: &String| moment(time, zone, wide);
+    let shown = |time: &String| moment(time, zone, wide);
     match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
         (Some(crosses), Some(earliest), Some(latest)) => {
-            Some(format!("crosses {limit} about {} ({} to {})", at(crosses), at(earliest), at(latest)))
+            Some(format!("crosses {limit} about {} ({} to {})", shown(crosses), shown(earliest), shown(latest)))
         }
         (Some(crosses), Some(earliest), None) => {
-            Some(format!("crosses {limit} about {}, not before {}", at(crosses), at(earliest)))
+            Some(format!("crosses {limit} about {}, not before {}", shown(crosses), shown(earliest)))
         }
-        (None, Some(earliest), _) => Some(format!("will not cross {limit} before {}", at(earliest))),
+        (None, Some(earliest), _) => Some(format!("will not cross {limit} before {}", shown(earliest))),
         _ => None,
     }
 }
@@ -148,11 +148,11 @@ fn beside(trend: &Trend) -> String {
 
 /// Whether two steps are at about one moment.
 fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
-    let at = |t: &Trend| t.step.as_ref().map(|s| s.at.clone());
+    let step_time = |t: &Trend| t.step.as_ref().map(|s| s.at.clone());
     !std::ptr::eq(one, other)
-        && at(one).is_some()
-        && at(other).is_some()
-        && apart_s(&at(one), &at(other)).abs() <= 0.02 * window_s
+        && step_time(one).is_some()
+        && step_time(other).is_some()
+        && apart_s(&step_time(one), &step_time(other)).abs() <= 0.02 * window_s
 }
 
 /// How much may be noise.

@@ -48,7 +48,7 @@ impl SafetyWatch {
         }
         let space = self.folder.as_ref().and_then(|folder| DiskSpace::of(folder).ok());
         let full = space.filter(DiskSpace::is_used_up)?;
-        Some(format!("a disk that is nearly full: {} bytes are free, {} stay so", full.free, full.reserve))
+        Some(format!("the filesystem is nearly full: {} bytes are free, {} must stay free", full.free, full.reserve))
     }
 }
 

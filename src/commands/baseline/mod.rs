@@ -149,7 +149,7 @@ fn measure(
     let sustained = match arguments.sustained {
         None => None,
         Some(lasts) => {
-            let shown = bar(lasts.as_secs(), "working for heat");
+            let shown = bar(lasts.as_secs(), "sustained load");
             let result = sustained::run(lasts, machine.processors, root, stop, &|seconds| shown.set_position(seconds))?;
             shown.finish_and_clear();
             Some(result)
@@ -197,7 +197,7 @@ fn answer(document: &BaselineDocument, against: Option<&Against>, update: &Basel
 /// Fails where nothing could be measured, or where the machine is slower than is allowed.
 fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Against>) -> Result<(), Failure> {
     if document.figures.iter().all(|figure| figure.median.is_none()) {
-        return Err(Failure::Failed("no figure is firm: too noisy, or none could be measured".into()));
+        return Err(Failure::Failed("no figure is reliable: too noisy, or none could be measured".into()));
     }
     let Some(most) = arguments.fail_if_slower else { return Ok(()) };
     let speed = against.and_then(|(comparison, _)| comparison.speed_one_thread);

@@ -63,7 +63,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
     match folder() {
         _ if arguments.no_save => not("--no-save"),
         _ if !arguments.only.is_empty() => not("--only measures a part"),
-        _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is firm"),
+        _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is reliable"),
         _ if arguments.check && baseline(&document.machine.host).is_none() => {
             not("there is no baseline of this machine yet; `diskwright baseline` makes one")
         }
@@ -90,7 +90,7 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
         words.push(format!("other programs at {} of the processors", share(others)));
     }
     if let Some(held) = circumstances.throttled_s.filter(|held| *held > 0.0) {
-        words.push(format!("{} held back by the cgroup's limit", units::display(held, "s")));
+        words.push(format!("{} throttled by the cgroup's limit", units::display(held, "s")));
     }
     if let Some(times) = circumstances.thermal_throttles.filter(|times| *times > 0) {
         words.push(format!("{times} slow-downs for heat"));

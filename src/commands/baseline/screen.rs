@@ -139,7 +139,7 @@ fn kept(update: &BaselineUpdate) -> String {
         (Some(file), _) if update.is_baseline => {
             format!("\nSaved as the baseline of this machine: {}\n", file.display())
         }
-        (Some(file), _) => format!("\nSaved as the newest look at this machine: {}\n", file.display()),
+        (Some(file), _) => format!("\nSaved as the newest check of this machine: {}\n", file.display()),
         (None, Some(because)) => format!("\nNot saved: {because}.\n"),
         (None, None) => String::new(),
     }

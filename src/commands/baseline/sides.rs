@@ -49,7 +49,7 @@ pub fn run(first: &Path, second: &Path, json: bool) -> Result<(), Failure> {
         output::text(&text(&comparison, [&first, &second], &output::wide_style()))?;
     }
     if comparison.rows.is_empty() {
-        return Err(Failure::Failed("the baselines have no firm figure in common".into()));
+        return Err(Failure::Failed("the baselines have no reliable figure in common".into()));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     }
     out += &format!("\n{}", table.render(style));
     if !comparison.only_in_one.is_empty() {
-        let line = format!("Firm in one of them only, or not measured there: {}.", comparison.only_in_one.join(", "));
+        let line = format!("Reliable in one only: {}.", comparison.only_in_one.join(", "));
         out += &format!("\n{}\n", style.clean(&line));
     }
     out
@@ -119,9 +119,9 @@ pub fn against(
             format!("{}\n", style.paint(Ink::Bad, &style.clean(&words)))
         }
         (None, Some(speed)) => {
-            format!("Against the baseline of {day}: {}, at one thread.\n", words(speed))
+            format!("Compared with the baseline of {day}: {}, at one thread.\n", words(speed))
         }
-        (None, None) => format!("No firm figure in common with the baseline of {day}.\n"),
+        (None, None) => format!("No reliable figure in common with the baseline of {day}.\n"),
     };
     for line in &comparison.differences {
         out += &format!("  differs: {}\n", style.clean(line));

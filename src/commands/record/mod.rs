@@ -11,6 +11,7 @@ mod service;
 mod standing;
 mod tracing;
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -135,10 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ended = log.map(ActiveLog::end);
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.sum);
     let (fed, fate) = feeds.finish(dir.map(|dir| (dir, sum.lost)));
-    bar.finish_and_clear();
-    if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
-        output::warn(format_args!("{ticks} older ticks in {segments} segments ({bytes} bytes) were removed by --keep"));
-    }
+    close(&bar, dir, &sum);
     if arguments.json {
         output::json(&serde_json::json!({
             "schema": "diskwright.record/1",
@@ -153,6 +151,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
     fate
+}
+
+/// Clears the bar. On a terminal a line takes its place, because the bar leaves nothing that says what was recorded.
+fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
+    bar.finish_and_clear();
+    if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
+        output::warn(format_args!("{ticks} older ticks in {segments} segments ({bytes} bytes) were removed by --keep"));
+    }
+    if let (Some(dir), true) = (dir, io::stderr().is_terminal()) {
+        let (dir, LogTotals { ticks, lost, .. }) = (dir.display(), sum);
+        output::note(format_args!("{dir}: recorded {ticks} ticks, lost {lost}; next: diskwright why {dir}"));
+    }
 }
 
 /// The page of the log, where it is to be served.

@@ -21,7 +21,7 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
     let checks: [&dyn Fn() -> Option<String>; 6] = [
         &|| {
             let few = processors() < class.processors;
-            few.then(|| format!("it takes {} processors, this process may use {}", class.processors, processors()))
+            few.then(|| format!("it needs {} processors; this process may use {}", class.processors, processors()))
         },
         &|| memory(class),
         &|| group(class),
@@ -35,7 +35,7 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 fn memory(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
     let room = available.saturating_sub(reserve) >> 20;
-    (room < class.memory_mib).then(|| format!("it takes {} MiB of memory, {room} MiB may be used", class.memory_mib))
+    (room < class.memory_mib).then(|| format!("it needs {} MiB of memory; {room} MiB may be used", class.memory_mib))
 }
 
 /// A limit of memory is tried on a group that goes at once.
@@ -44,7 +44,7 @@ fn group(class: &StressClass) -> Option<String> {
         return None;
     }
     let tried = CgroupPlace::here().group(Some(class.limit_mib << 20));
-    tried.err().map(|error| format!("it is done in a control group with a limit of memory only: {error}"))
+    tried.err().map(|error| format!("it needs a control group with a memory limit: {error}"))
 }
 
 fn disk(class: &StressClass, folder: &Path) -> Option<String> {
@@ -59,10 +59,10 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
     let mount = mountinfo::of_path(&mounts, whole.to_str()?)?;
     let place = whole.display();
     if mount.is_memory() {
-        return Some(format!("{place} lies in memory ({}); --dir names a folder on a disk", mount.kind));
+        return Some(format!("{place} is in memory ({}); give a folder on a disk with --dir", mount.kind));
     }
     (mount.is_remote() || !(mount.is_on_disk() || mount.kind == "overlay"))
-        .then(|| format!("{place} lies on no disk of this machine ({}); --dir names a folder on one", mount.kind))
+        .then(|| format!("{place} is not on a disk of this machine ({}); give a folder on one with --dir", mount.kind))
 }
 
 /// A swap file is made where swap space is too small, which needs root and two programs.

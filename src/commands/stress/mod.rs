@@ -92,7 +92,7 @@ fn failure(error: StressError) -> Failure {
 /// Removes what killed loads left, and names it.
 fn sweep(arguments: &Arguments) -> Result<(), Failure> {
     for path in swap::sweep().into_iter().chain(cgroup::CgroupPlace::here().sweep()) {
-        output::note(format_args!("removed {}, which a killed load had left", output::name(path.display())));
+        output::note(format_args!("removed {}, left behind by a killed load", output::name(path.display())));
     }
     sweep_folders(&[&arguments.dir])
 }
@@ -116,7 +116,7 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let request = StressRequest { class, share, lasts, dir: &arguments.dir, seed: arguments.seed };
     let mut load = StressRun::begin(&request)?;
     load.tell_limits();
-    let progress = bar("{msg} {wide_bar} {eta}", "measuring the most", lasts.as_millis() as u64);
+    let progress = bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
     let mut held_since = None;
     let end = loop {
         if stop.load(Ordering::Relaxed) {

@@ -70,7 +70,7 @@ impl HeldLoad<'_> {
     pub fn text(&self) -> String {
         let (style, class) = (output::style(), self.class);
         let Some(outcome) = &self.outcome else {
-            return format!("{}: stopped before it was known what 100 % is.\n", class.id);
+            return format!("{}: stopped before 100 % was measured.\n", class.id);
         };
         let asked = f64::from(self.level) / 100.0;
         let head = format!(

@@ -114,7 +114,7 @@ impl StressRun {
     /// Says what is missing of what looks after it.
     pub fn tell_limits(&self) {
         if let Some(reason) = &self.no_group {
-            output::note(format_args!("without a control group of its own: {reason}"));
+            output::note(format_args!("without its own control group: {reason}"));
         }
         if let Some(swap) = &self.swap {
             output::note(format_args!("with a swap file in {}", output::name(swap.folder().display())));
@@ -161,7 +161,7 @@ impl StressRun {
 
     fn died(&mut self) -> Failure {
         match self.process.child.wait() {
-            Ok(status) => Failure::Failed(format!("the load died ({status}); nothing of it is left")),
+            Ok(status) => Failure::Failed(format!("the load died ({status}); nothing was left behind")),
             Err(error) => error.into(),
         }
     }

@@ -52,7 +52,7 @@ pub struct StressTrial {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lasts = arguments.lasts.unwrap_or(WATCHED);
     if lasts < EVERY * 8 {
-        return Err(Failure::Usage("--for must be at least 8 s with --verify: rules look at several seconds".into()));
+        return Err(Failure::Usage("--for must be at least 8 s with --verify: rules need several seconds".into()));
     }
     let classes = chosen(arguments)?;
     sweep(arguments)?;

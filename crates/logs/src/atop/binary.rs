@@ -103,7 +103,7 @@ fn tell(complaint: &[u8]) -> String {
     let from = complaint.len().saturating_sub(COMPLAINT);
     let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
     match text.trim_end_matches("; ").trim() {
-        "" => "it said nothing".to_owned(),
+        "" => "it printed no reason".to_owned(),
         text => text.to_owned(),
     }
 }

@@ -127,7 +127,7 @@ impl AtopLog<'_, '_> {
         }
         // a number that is cut is another number
         if lines.is_cut() {
-            self.batch.skip(lines.at(), "the last line has no end and is left out");
+            self.batch.skip(lines.at(), "the last line is incomplete and is left out");
             return;
         }
         let text = String::from_utf8_lossy(line);
@@ -205,7 +205,7 @@ impl AtopLog<'_, '_> {
         if interval == 0 {
             self.row.clear();
             self.processes.clear();
-            self.batch.skip(lines.at(), "a sample of no time");
+            self.batch.skip(lines.at(), "a sample with an interval of zero");
             return;
         }
         let elapsed = interval.saturating_mul(S as u64);

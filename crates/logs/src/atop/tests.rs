@@ -127,12 +127,12 @@ fn broken_lines_are_told_and_the_rest_is_kept() {
         (format!("DSK {head} sda 5000\n"), "fewer fields"),
         (format!("PRC {head} 42 (x\n"), "fewer fields"),
         (format!("CPU {head} 100 2 0 0 0 0 0 0 0 0 0\n"), "all zero"),
-        (format!("DSK {head} sda 1e30 1 1 1 1\n"), "a value that cannot be: physical_disk.busy_time_s sda"),
+        (format!("DSK {head} sda 1e30 1 1 1 1\n"), "an impossible value: physical_disk.busy_time_s sda"),
         ("DSK db1 99999999999 2026/11/21 07:05:40 10 sda 1 1 1 1 1\n".to_owned(), "not a line of atop"),
         ("DSK db1 x 2026/11/21 07:05:40 10 sda\n".to_owned(), "not a line of atop"),
-        (format!("DSK {head} sda 5000 1"), "no end"),
+        (format!("DSK {head} sda 5000 1"), "incomplete"),
         (sample(5, 10), "time goes backwards"),
-        (sample(50, 0), "no time"),
+        (sample(50, 0), "interval of zero"),
         ("\u{fffd}rubbish\n".to_owned(), "not a line of atop"),
     ] {
         let read = run(&(output() + &wrong));

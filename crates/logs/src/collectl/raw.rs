@@ -129,7 +129,7 @@ impl RawLog<'_, '_> {
                     self.current = Some(time_ns);
                     self.totals.begin();
                 }
-                None => self.batch.skip(lines.at(), "a moment that cannot be read"),
+                None => self.batch.skip(lines.at(), "a sample time that cannot be read"),
             }
             return;
         }
@@ -137,12 +137,12 @@ impl RawLog<'_, '_> {
             return;
         }
         if self.current.is_none() {
-            self.batch.skip(lines.at(), "a line without a moment above it");
+            self.batch.skip(lines.at(), "a line without a sample time above it");
             return;
         }
         // a number that is cut is another number
         if lines.is_cut() {
-            self.batch.skip(lines.at(), "the last line has no end and is left out");
+            self.batch.skip(lines.at(), "the last line is incomplete and is left out");
             return;
         }
         if line.starts_with(b"proc") && line.get(4) == Some(&b':') {
@@ -225,7 +225,7 @@ impl RawLog<'_, '_> {
             self.batch.topology(time_ns, &self.header.machine);
         }
         let since = self.before_ns.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
-        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the moment before {}", lines.at()));
+        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.at()));
         self.before_ns = Some(time_ns);
     }
 

@@ -149,7 +149,7 @@ impl TableLog<'_, '_> {
         let time = self.time(&text(DATE), &text(CLOCK), &text(EPOCH));
         let Some(time_ns) = time.filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.plan)) else {
             self.row.clear();
-            self.batch.skip(lines.at(), "a row without a time that can be read");
+            self.batch.skip(lines.at(), "a row without a readable time");
             return;
         };
         if !self.is_announced {
@@ -180,7 +180,7 @@ impl TableLog<'_, '_> {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = self.plan[fit.cells - 1] {
                 self.row.cells[column as usize] = f64::NAN;
             }
-            self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
+            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
         }
     }
 

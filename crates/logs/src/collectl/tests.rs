@@ -77,12 +77,12 @@ fn broken_rows_of_tables() {
     for (wrong, because) in [
         ("20261121 07:05:50 30 70\n".to_owned(), "fewer cells"),
         (row(50).replace('\n', " 7\n"), "more cells"),
-        (row(50).replace(" 62 ", " 3035110221 "), "a value that cannot be: physical_disk.busy sda"),
+        (row(50).replace(" 62 ", " 3035110221 "), "an impossible value: physical_disk.busy sda"),
         (row(50).replace(" 62 ", " x "), "text where a number"),
         (row(50).replace("30 70", "0 0"), "all zero"),
-        (row(50).replace("20261121", "20261341"), "without a time"),
+        (row(50).replace("20261121", "20261341"), "without a readable time"),
         (row(40), "time goes backwards"),
-        (row(50).trim_end().to_owned(), "no end"),
+        (row(50).trim_end().to_owned(), "incomplete"),
         ("rubbish\n".to_owned(), "neither headings"),
     ] {
         let read = run(&(table() + &wrong));
@@ -153,9 +153,9 @@ fn broken_recordings() {
         (sample(40, 50), "totals went back"),
         (sample(40, 500).replace("disk    8       0 sda 500", "disk    8       0 sda x"), "text where a number"),
         (sample(25, 500), "time goes backwards"),
-        (">>> x <<<\n".to_owned(), "a moment that cannot be read"),
-        (">>> 99999999999.000 <<<\n".to_owned(), "a moment that cannot be read"),
-        (">>> 1795244740.000 <<<\nctxt 9".to_owned(), "no end"),
+        (">>> x <<<\n".to_owned(), "a sample time that cannot be read"),
+        (">>> 99999999999.000 <<<\n".to_owned(), "a sample time that cannot be read"),
+        (">>> 1795244740.000 <<<\nctxt 9".to_owned(), "incomplete"),
     ] {
         let read = run(&(recording() + &wrong));
         assert_eq!(read.column("physical_disk.reads", "sda")[1..3], [100.0, 200.0], "{wrong}");

@@ -141,7 +141,7 @@ impl DstatLog<'_, '_> {
         self.rows += 1;
         let Some(time_ns) = time else {
             self.row.clear();
-            self.skip(lines.at(), "a row without a time that can be read");
+            self.skip(lines.at(), "a row without a readable time");
             return;
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
@@ -177,7 +177,7 @@ impl DstatLog<'_, '_> {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cells - 1] {
                 self.row.cells[column as usize] = f64::NAN;
             }
-            self.skip(lines.at(), "the last line has no end: its last cell is left out");
+            self.skip(lines.at(), "the last line is incomplete: its last cell is left out");
         }
     }
 

@@ -117,13 +117,13 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
         ("21-11 07:05:48,1,2\n".to_owned(), "fewer cells"),
         (cells.replace('\n', ",9\n"), "more cells"),
         (cells.replace("62.5", "much"), "text where a number"),
-        (cells.replace("62.5", "-62.5"), "a value that cannot be: physical_disk.busy sda"),
-        (cells.replace("62.5", "3035110221"), "a value that cannot be: physical_disk.busy sda"),
+        (cells.replace("62.5", "-62.5"), "an impossible value: physical_disk.busy sda"),
+        (cells.replace("62.5", "3035110221"), "an impossible value: physical_disk.busy sda"),
         (cells.replace("40,10,45,5,0", "0,0,0,0,0"), "all zero"),
         (cells.replace("40,10,45", "90,80,70"), "do not add up"),
-        (cells.replace("21-11 07:05:48", "31-02 07:05:48"), "without a time"),
+        (cells.replace("21-11 07:05:48", "31-02 07:05:48"), "without a readable time"),
         (cells.replace("07:05:48", "07:05:40"), "time goes backwards"),
-        (cells.trim_end().to_owned(), "no end"),
+        (cells.trim_end().to_owned(), "incomplete"),
         ("\"rubbish\"\n".to_owned(), "neither a title"),
     ] {
         let read = run(&log("Dstat 0.7.3", "dstat", &format!("{good}{wrong}")));

@@ -195,7 +195,7 @@ impl NmonLog<'_, '_> {
         self.hand_over(lines);
         let texts = cells::texts(lines.line(), self.delimiter);
         let Some(local) = self.local(&texts).filter(|_| !lines.is_cut()) else {
-            self.batch.skip(lines.at(), "a moment without a time that can be read");
+            self.batch.skip(lines.at(), "a snapshot without a readable time");
             return;
         };
         let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
@@ -246,7 +246,7 @@ impl NmonLog<'_, '_> {
             if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = section.plan.get(fit.cells - 1) {
                 row[*column as usize] = f64::NAN;
             }
-            self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
+            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
         } else if fit.cells < section.plan.len() && !is_short_by_blanks(&section.plan[fit.cells..]) {
             self.batch.skip(lines.at(), "a row with fewer cells than headings");
         }
@@ -310,7 +310,7 @@ impl NmonLog<'_, '_> {
 
     fn tick(&mut self, time_ns: i64, lines: &LineCursor<'_>) {
         if self.row.is_empty() {
-            self.batch.skip(lines.at(), "a moment without values");
+            self.batch.skip(lines.at(), "a snapshot without values");
             return;
         }
         let seconds = self.seconds(time_ns);
@@ -321,7 +321,7 @@ impl NmonLog<'_, '_> {
             self.batch.topology(time_ns, &self.machine);
         }
         self.row
-            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the moment before {}", lines.at()));
+            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the sample before {}", lines.at()));
         self.processes.tick(self.batch, time_ns, seconds);
         self.before_ns = Some(time_ns);
         self.is_first = false;
@@ -335,7 +335,7 @@ impl NmonLog<'_, '_> {
         held.sort_by_key(|held| held.time_ns);
         for held in held {
             let Some(time_ns) = held.time_ns else {
-                self.batch.skip(lines.at(), "rows whose moment (ZZZZ) is missing");
+                self.batch.skip(lines.at(), "rows whose snapshot line (ZZZZ) is missing");
                 continue;
             };
             held.cells.into_iter().for_each(|(column, value)| self.row.cells[column as usize] = value);

@@ -146,14 +146,14 @@ fn broken_lines_are_told_and_the_rest_is_kept() {
     for (wrong, because) in [
         ("DISKBUSY,T0002,1.0\n", "fewer cells"),
         ("DISKBUSY,T0002,much,1.0\n", "text where a number"),
-        ("DISKBUSY,T0002,3035110221,1.0\n", "a value that cannot be: physical_disk.busy sda"),
+        ("DISKBUSY,T0002,3035110221,1.0\n", "an impossible value: physical_disk.busy sda"),
         ("CPU_ALL,T0002,0.0,0.0,0.0,0.0,0.0,,2\n", "all zero"),
         ("DISKNEW,T0002,1.0\n", "without headings"),
-        ("DISKBUSY,T0009,1.0,2.0\n", "moment (ZZZZ) is missing"),
-        ("ZZZZ,T0003,25:61:00,21-NOV-2026\n", "without a time"),
+        ("DISKBUSY,T0009,1.0,2.0\n", "line (ZZZZ) is missing"),
+        ("ZZZZ,T0003,25:61:00,21-NOV-2026\n", "without a readable time"),
         ("ZZZZ,T0003,07:05:01,21-NOV-2026\nDISKBUSY,T0003,1.0,2.0\n", "time goes backwards"),
         ("TOP,0000043,T0002,x\n", "process that does not fit"),
-        ("DISKBUSY,T0002,1.0,2", "no end"),
+        ("DISKBUSY,T0002,1.0,2", "incomplete"),
         ("rubbish, here\n", "not a line of nmon"),
         ("rubbish\n", "without cells"),
     ] {

@@ -127,7 +127,7 @@ fn of_metric(
             && metric.name != "proc.nprocs"
         {
             let field = PROCESS_FIELDS.iter().find(|f| **f == rest);
-            return field.map_or(MetricUse::Nothing("process metrics that the process table has no place for"), |f| {
+            return field.map_or(MetricUse::Nothing("process metrics that the process table does not have"), |f| {
                 MetricUse::Process(f)
             });
         }

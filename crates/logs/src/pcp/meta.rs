@@ -70,7 +70,7 @@ pub(super) fn metrics(records: &mut RecordReader<impl Read>, file: &str, skips: 
                     skips.add(context(), "a second descriptor of a metric; the first counts");
                 }
             }
-            Some(_) if found.len() >= MOST_METRICS => skips.add(context(), "more metrics than are followed"),
+            Some(_) if found.len() >= MOST_METRICS => skips.add(context(), "more metrics than the limit"),
             Some(metric) => {
                 places.insert(metric.pmid, found.len());
                 found.push(metric);
@@ -243,7 +243,7 @@ impl<R: Read> Indoms<R> {
         let context = || format!("{}, domain {:#x}", self.file, change.indom);
         let domain = self.domains.entry(change.indom).or_default();
         if domain.generation > 0 && change.time_ns < domain.time_ns {
-            skips.add(context(), "an instance domain that is older than the one before");
+            skips.add(context(), "an instance domain that is older than the previous one");
             return;
         }
         self.instances -= domain.instances.len();
@@ -254,7 +254,7 @@ impl<R: Read> Indoms<R> {
         for (number, name) in &change.entries {
             match name {
                 Some(name) if self.instances + domain.instances.len() < MOST_INSTANCES => domain.put(*number, name),
-                Some(_) => skips.add(context(), "more instances than are followed"),
+                Some(_) => skips.add(context(), "more instances than the limit"),
                 None => domain.remove(*number),
             }
         }

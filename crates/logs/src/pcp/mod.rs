@@ -86,7 +86,7 @@ fn begin(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, Archive
     };
     match label {
         Some(label) => Ok((records, label)),
-        None => Err(LogError::broken(&part.name, "byte 0", "no label of a PCP archive of version 2 or 3")),
+        None => Err(LogError::broken(&part.name, "byte 0", "not a PCP archive of version 2 or 3")),
     }
 }
 
@@ -184,7 +184,7 @@ fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
     let names: Vec<&str> = metrics.iter().take(NAMED).map(|metric| metric.name.as_str()).collect();
     let more = if metrics.len() > NAMED { ", …" } else { "" };
     Some(format!(
-        "none of its {} metrics says something of the machine: {}{more}; log disk, kernel and mem as well",
+        "none of its {} metrics describes the machine: {}{more}; log disk, kernel and mem as well",
         metrics.len(),
         names.join(", ")
     ))

@@ -175,7 +175,7 @@ impl PcpRows {
     ) {
         let latest = if self.tick.is_open { Some(self.tick.last_ns) } else { self.before_ns };
         if latest.is_some_and(|latest| time_ns < latest) {
-            batch.skip(context(), "a record that is older than the one before");
+            batch.skip(context(), "a record that is older than the previous one");
             return;
         }
         if self.tick.is_open && !self.belongs(time_ns, sets) {
@@ -325,7 +325,7 @@ impl PcpRows {
             let ours = self.rename(&follow.metric.name, ours);
             match self.column(target, ours) {
                 Some(column) => columns.push(column),
-                None => batch.skip(context(), "more series than are followed"),
+                None => batch.skip(context(), "more series than the limit"),
             }
         }
         if follow.slots.len() >= MOST_COLUMNS {

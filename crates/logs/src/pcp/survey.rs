@@ -156,7 +156,7 @@ impl ArchiveSurvey {
             let below = match (kind, disks.as_slice()) {
                 (DeviceKind::Disk | DeviceKind::Zram, _) => Vec::new(),
                 (_, [only]) => vec![only.clone()],
-                _ => vec!["disks that the archive does not tell".to_owned()],
+                _ => vec!["disks that the archive does not describe".to_owned()],
             };
             let class = match &name {
                 n if n.starts_with("nvme") => DeviceClass::Nvme,

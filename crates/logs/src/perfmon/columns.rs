@@ -62,7 +62,7 @@ impl PerfmonColumns {
         let host = named().map(|(h, _)| h).find(|h| is_wanted(h)).cloned();
         if let (Some(wanted), None, true) = (wanted, &host, named().next().is_some()) {
             let all: Vec<&str> = named().map(|(h, _)| h.as_str()).collect();
-            return Err(format!("no column is of the host {wanted}; there are: {}", all.join(", ")));
+            return Err(format!("no column belongs to host {wanted}; hosts in the log: {}", all.join(", ")));
         }
         let others = named().filter(|(h, _)| Some(h) != host.as_ref());
         for (other, _) in others {

@@ -229,7 +229,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         let lines = || rows.split(|b| *b == b'\n').take(1000);
         let evidence = clock::order_of(lines().map(|line| first_field(line, 0, log.separator).0));
         if evidence.is_guess {
-            let text = "day and month cannot be told apart in this file; dates were read as month/day/year";
+            let text = "this file does not show which is day and which is month; dates were read as month/day/year";
             self.warnings.push(text.into());
         }
         log.clock = PerfmonClock::new(evidence.order, log.offset_s);
@@ -313,7 +313,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     fn no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
         let line = header::without_end(&bytes[position..behind]);
         if is_cut && line.first() == Some(&b'"') {
-            self.batch.skip(format!("line {}", self.line), "the last line is unfinished; nothing of it could be read");
+            self.batch.skip(format!("line {}", self.line), "the last line is incomplete; none of it could be read");
         } else if !line.trim_ascii().is_empty() {
             let text = short(&String::from_utf8_lossy(&line[..line.len().min(200)]));
             self.batch.skip(format!("line {} ({text})", self.line), "not a sample: it does not begin with a time");
@@ -332,12 +332,12 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 log.rows[row + column] = f64::NAN;
             }
             let context = format!("line {line}, column {}", filled + 2);
-            self.batch.skip(context, "the last line is unfinished; what is whole of it was read");
+            self.batch.skip(context, "the last line is incomplete; its complete cells were read");
         } else if odd.cut {
-            self.batch.skip(format!("line {line}"), "a quote is not closed; the rest of the row are gaps");
+            self.batch.skip(format!("line {line}"), "a quote is not closed; the rest of the row becomes gaps");
         } else if odd.few > 0 {
             let context = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
-            self.batch.skip(context, "a row ends before the header does; the rest of it are gaps");
+            self.batch.skip(context, "a row has fewer fields than the header; the missing ones are gaps");
         }
         if odd.many {
             self.batch.skip(format!("line {line}"), "a row has more fields than the header; they are left out");

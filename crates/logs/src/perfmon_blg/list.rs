@@ -41,7 +41,7 @@ pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static 
             return (found, Some("a counter list with an entry that is not understood"));
         };
         if found.len() == MOST {
-            return (found, Some("a counter list of more counters than are followed"));
+            return (found, Some("a counter list with more counters than the limit"));
         }
         found.push(wanted);
         index += entry.0.len();

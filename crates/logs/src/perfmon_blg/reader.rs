@@ -141,7 +141,7 @@ impl BlgReader<'_, '_> {
         };
         let time_ns = utc.and_then(|utc| utc.checked_sub(EPOCH)?.checked_mul(100));
         let Some(time_ns) = time_ns else {
-            self.skips.add(format!("byte {}", event.at), "a sample whose time is none");
+            self.skips.add(format!("byte {}", event.at), "a sample with an invalid time");
             return Ok(());
         };
         self.begin(time_ns);
@@ -160,7 +160,7 @@ impl BlgReader<'_, '_> {
             self.offset = zones.into_iter().find(near).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
         }
         if self.offset.is_none() {
-            let because = "its time zone has two offsets, and when it began does not tell which was in force";
+            let because = "its time zone has two offsets, and its start does not show which was in force";
             let (file, option) = (self.file.clone(), "--utc-offset +02:00");
             return Err(LogError::Needs { file, because: because.into(), option });
         }
@@ -271,7 +271,7 @@ impl BlgReader<'_, '_> {
         context: &str,
     ) {
         let Some(name) = self.names.get(&object.name).cloned() else {
-            self.skips.add(format!("{context}, object {}", object.name), "an object whose name the log does not tell");
+            self.skips.add(format!("{context}, object {}", object.name), "an object without a name in the log");
             return;
         };
         let Some(group) = self.group(object, &name, context) else { return };
@@ -312,7 +312,7 @@ impl BlgReader<'_, '_> {
                     Some(_) => self.skips.add(format!("{context}, {name}({instance})"), "a counter went back"),
                     None => self
                         .skips
-                        .add(format!("{context}, {name}({instance})"), "a value that its object does not hold"),
+                        .add(format!("{context}, {name}({instance})"), "a value that its object does not contain"),
                 }
             }
         }
@@ -325,7 +325,7 @@ impl BlgReader<'_, '_> {
             return Some(*group);
         }
         if self.made_groups as usize >= MOST_GROUPS {
-            self.skips.add(context, "more objects than are followed");
+            self.skips.add(context, "more objects than the limit");
             return None;
         }
         for definition in &object.counters {

@@ -122,7 +122,7 @@ impl<R: Read> BlgTrace<R> {
         }
         let context = || format!("byte {}", self.from);
         let Some(used) = ByteView(&self.buffer).size(0x30).filter(|u| (BUFFER_HEADER..=self.size).contains(u)) else {
-            skips.add(context(), "a buffer that is cut or does not say how far it is filled");
+            skips.add(context(), "a buffer that is truncated or does not state its length");
             return Ok(true);
         };
         if used > got {

@@ -256,7 +256,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         if begins || (comes_again && !self.has_times) {
             self.finish()?;
         } else if comes_again {
-            self.skip("a line that comes twice without a time between");
+            self.skip("a repeated line without a time in between");
             return Ok(());
         }
         if self.files.is_empty() {
@@ -349,7 +349,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         let (schema, row, trouble) = self.cells.row(elapsed_ns);
         self.batch.tick(&schema, time_ns, Some(elapsed_ns), row);
         if trouble.began_anew * 2 > trouble.compared {
-            self.batch.note(Note::new(time_ns, Note::GAP, "all counters began anew, as after a restart"));
+            self.batch.note(Note::new(time_ns, Note::GAP, "all counters restarted, as after a reboot"));
         } else if trouble.began_anew > 0 {
             self.batch.skip(format!("line {}", self.line), "a counter went back; this tick is a gap");
         }
@@ -376,7 +376,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
                 _ => Err(LogError::Needs {
                     file: self.name.clone(),
                     because: format!("line {}: the dumps have no times, and their interval is unknown", self.line),
-                    option: "--interval 10s (a `date` before each dump tells it next time)",
+                    option: "--interval 10s (next time, write a `date` before each dump)",
                 }),
             };
         };
@@ -395,7 +395,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
 
     fn end(mut self) -> Result<(), LogError> {
         if self.is_behind && self.has_times && !self.files.is_empty() {
-            self.skip("the last dump has no time behind it");
+            self.skip("the last dump has no time after it");
             return Ok(());
         }
         self.finish()?;

@@ -243,7 +243,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         let index = match self.by_key.get(sample.key) {
             Some(&at) => at,
             None if self.raws.len() >= MOST_SERIES => {
-                self.batch.skip(format!("{}line {number}", self.place), "more series than are followed (50000)");
+                self.batch.skip(format!("{}line {number}", self.place), "more series than the limit (50000)");
                 return Ok(());
             }
             None => match self.add_series(sample) {
@@ -255,8 +255,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             },
         };
         if self.raws.len() == 2 && sample.time_ns.is_some_and(|time| Some(time) <= self.last_ns) {
-            let because =
-                "the samples stand series after series; only pages are read, each with all series of a moment";
+            let because = "the samples are ordered by series; only pages are read, each with all series of one time";
             return Err(LogError::broken(&self.file, format!("{}line {number}", self.place), because));
         }
         if self.raws[index].page == self.page {

@@ -177,7 +177,7 @@ impl SysstatJsonLog<'_, '_, '_> {
 
     fn unfinished(&mut self) {
         let place = format!("byte {}", self.stream.place() + self.stream.rest().len() as u64);
-        self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
+        self.keep.batch.skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
     fn token(&mut self) -> Result<Option<BufferedToken>, LogError> {
@@ -442,8 +442,8 @@ mod tests {
     fn broken_samples_are_left_out_with_their_place() {
         for (wrong, because) in [
             (r#"{"timestamp": {"date" "2026"}}"#, "colon"),
-            (r#"{"timestamp": {"date": "2026-11-21", "time": "99:00:00"}}"#, "without a time"),
-            (r#"{"cpu-load": []}"#, "without a time"),
+            (r#"{"timestamp": {"date": "2026-11-21", "time": "99:00:00"}}"#, "without a readable time"),
+            (r#"{"cpu-load": []}"#, "without a readable time"),
             (r#"{"timestamp": {"date": "2026-11-21", "time": "19:05:02", "utc": 1}, "disk": [:]}"#, "broken"),
             (&sample(1, "1.0"), "a second sample with the same time"),
             (&sample(0, "1.0"), "time goes back"),
@@ -469,7 +469,7 @@ mod tests {
             (format!("{HEAD}{}", "{\"a\":".repeat(200_000)), "nested too deeply"),
             (format!("{HEAD}#]"), "no JSON"),
             (format!("{HEAD}7]"), "a sample should be an object"),
-            (format!("{}{HEAD}", "[".repeat(100)), "not finished"),
+            (format!("{}{HEAD}", "[".repeat(100)), "incomplete"),
             (format!("{HEAD}] \u{1} }}"), "no JSON"),
             (format!("{HEAD}]}}]}}}}"), "no sample"),
         ] {
@@ -503,10 +503,7 @@ mod tests {
         assert_eq!(read.ticks[0], (1_795_284_302_000_000_000, 1_000_000_000));
         assert_eq!(read.ticks[1].1, 2_000_000_000);
         let skipped = read.summary.unwrap().skipped;
-        assert!(
-            skipped[0].because.contains("since boot") && skipped[1].because.contains("not finished"),
-            "{skipped:?}"
-        );
+        assert!(skipped[0].because.contains("since boot") && skipped[1].because.contains("incomplete"), "{skipped:?}");
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl SysstatSession<'_, '_> {
         }
         let Some((time_ns, elapsed)) = self.time(said, place)? else {
             self.shaper.clear();
-            self.batch.skip(context(), "a sample without a time that can be read");
+            self.batch.skip(context(), "a sample without a readable time");
             return Ok(());
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);

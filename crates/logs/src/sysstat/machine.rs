@@ -29,7 +29,7 @@ impl SysstatMachine<'_> {
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
     /// Said where the line with the date is missing.
-    pub const NO_DATE: &'static str = "no line of sysstat's head tells the date: times are counted from 1970-01-01";
+    pub const NO_DATE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
     /// Said of reports of which only the first of each start bears a time.
     pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
                                       one second apart (--interval tells the true distance)";

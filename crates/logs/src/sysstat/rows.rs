@@ -121,7 +121,7 @@ impl SadfRowsLog<'_, '_> {
         let (Some(host), Some(interval), Some((local, zone))) =
             (cells.first(), cells.get(1).and_then(|i| i.parse::<i64>().ok()), cells.get(2).and_then(|t| stamp(t)))
         else {
-            self.skip("no row of sadf: host, interval and time should stand first");
+            self.skip("not a row of sadf: it must begin with host, interval and time");
             return Ok(());
         };
         if !self.is_of_host(host) {
@@ -137,7 +137,7 @@ impl SadfRowsLog<'_, '_> {
         self.times_ns = Some((first, time_ns));
         if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Nothing) {
             // a table goes through time once
-            self.skip("time begins anew: the headings of another table were lost");
+            self.skip("time starts again: the headings of another table are missing");
             self.headings = Headings::Nothing;
         }
         let file = std::mem::take(&mut self.file);
@@ -191,7 +191,7 @@ impl SadfRowsLog<'_, '_> {
             _ => Headings::Nothing,
         };
         if matches!(self.headings, Headings::Nothing) {
-            self.skip("headings of several lists in one row (sadf -h) cannot be told apart");
+            self.skip("headings of several lists in one row (sadf -h) cannot be separated");
         }
     }
 
@@ -203,7 +203,7 @@ impl SadfRowsLog<'_, '_> {
             }
             Headings::Interrupts => return self.interrupts(origin, cells),
             Headings::Table(table, width) if cells.len() != *width => {
-                let text = format!("a row of `{}` with another number of cells than it has headings", table.report);
+                let text = format!("a row of `{}` whose number of cells differs from its headings", table.report);
                 self.skip(&text);
             }
             Headings::Table(table, _) => {
@@ -322,12 +322,12 @@ mod tests {
         let good = "db1;10;2026-11-21 19:05:20 UTC;sda;6;1;0.6;3\n";
         for (wrong, because) in [
             ("db1;10;2026-11-21 19:05:30 UTC;sda;6", "number of cells"),
-            ("db1;ten;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "should stand first"),
-            ("db1;10;yesterday;sda;6;1;0.6;3", "should stand first"),
+            ("db1;ten;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "must begin with"),
+            ("db1;10;yesterday;sda;6;1;0.6;3", "must begin with"),
             ("db2;10;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "--host db2"),
             ("# something else", "not of sadf"),
             ("db1;10;2026-11-21 19:05:10 UTC;eth0;6;1;0.6;3", "headings of another table"),
-            ("nohup: ignoring input", "should stand first"),
+            ("nohup: ignoring input", "must begin with"),
         ] {
             let read = run(&format!("{DISK}{good}{wrong}\n"));
             assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [6.0], "{wrong}");

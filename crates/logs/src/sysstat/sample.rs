@@ -56,10 +56,10 @@ impl Walk<'_> {
                 JsonToken::Close(b'}') => return Ok(()),
                 JsonToken::Comma if !is_first => continue,
                 JsonToken::Text(key) => json::text(key),
-                _ => return self.wrong("a key should stand here"),
+                _ => return self.wrong("expected a key here"),
             };
             if self.scanner.next()? != JsonToken::Colon {
-                return self.wrong("a colon should stand here");
+                return self.wrong("expected a colon here");
             }
             let names_instance = is_listed && is_first;
             is_first = false;
@@ -76,7 +76,7 @@ impl Walk<'_> {
                 JsonToken::Number(value) if names_instance => instance = format!("{value}"),
                 JsonToken::Number(value) => self.number(report, &key, &instance, value),
                 JsonToken::Word => {}
-                _ => return self.wrong("a value should stand here"),
+                _ => return self.wrong("expected a value here"),
             }
         }
     }

@@ -303,7 +303,7 @@ impl SarTextLog<'_, '_> {
         }
         if self.tick != Some(local) {
             if local == last {
-                self.skip("a row over no time: it covers the time since boot");
+                self.skip("a row without an interval: it covers the time since boot");
                 return Ok(());
             }
             self.before = self.tick.or(self.before);
@@ -337,7 +337,7 @@ impl SarTextLog<'_, '_> {
         let table = match kind {
             HeadingKind::Nothing => return Err("a row without headings".to_owned()),
             HeadingKind::Processes if self.processes.is_row(words) => return Ok(SysstatRow::default()),
-            HeadingKind::Processes => return Err("no row of processes below their headings".to_owned()),
+            HeadingKind::Processes => return Err("not a row of processes below their headings".to_owned()),
             HeadingKind::Table(table) => table,
         };
         table.row(words).map_err(|misfit| {

@@ -111,7 +111,7 @@ impl Shaper {
     /// A disk, partition or, for a sum over a group of disks, nothing.
     fn disk(&mut self, report: &SysstatReport, name: &str, instance: &str) -> Option<(String, String, f64)> {
         if instance.starts_with(' ') {
-            self.leave_out(&format!("group {}", instance.trim()), "the sum of a group of disks is no disk");
+            self.leave_out(&format!("group {}", instance.trim()), "the sum of a group of disks, not a disk");
             return None;
         }
         let (counter, instance, times) = named(report, name, instance);

@@ -106,7 +106,7 @@ impl<'a> StreamWindow<'a> {
     }
 
     /// Said of a last line without its end: nobody knows how many digits its last number had.
-    pub const UNFINISHED: &'static str = "the last line has no end and may be cut; it was left out";
+    pub const UNFINISHED: &'static str = "the last line is incomplete; it was left out";
 
     /// True where the line that came last has no end.
     pub fn is_unfinished(&self) -> bool {

@@ -96,7 +96,7 @@ impl VmstatLog<'_, '_> {
                 let time_ns = self.clock.utc_ns(printed.local, &printed.zone, self.batch);
                 self.reports.printed(time_ns);
             }
-            None => self.batch.skip(format!("line {}", self.line), "no row of vmstat under its headings"),
+            None => self.batch.skip(format!("line {}", self.line), "not a row of vmstat under its headings"),
         }
         self.is_interrupted = true;
         Ok(())
@@ -119,7 +119,7 @@ impl VmstatLog<'_, '_> {
         let printed = calendar::moment(&beside, NumericDateOrder::MonthFirst);
         let has_time = printed.is_some();
         if self.has_times && !has_time {
-            self.batch.skip(format!("line {}", self.line), "a row without the time that others have");
+            self.batch.skip(format!("line {}", self.line), "a row without a time, unlike the others");
             return Ok(());
         }
         self.has_times |= has_time;

@@ -65,7 +65,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 impl SysstatXmlLog<'_, '_, '_> {
     fn unfinished(&mut self) {
         let place = format!("byte {}", self.stream.place());
-        self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
+        self.keep.batch.skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
     /// Counts lines of text that is outside of the documents.

@@ -38,7 +38,7 @@ impl CsvColumn {
         let known = Catalogue::builtin().get(counter);
         let own = known.map_or("", |c| c.unit.as_str());
         if known.is_none() && !counter.starts_with("foreign.") {
-            return Err(format!("`{counter}` is no counter; `diskwright list counters` lists them"));
+            return Err(format!("`{counter}` is not a counter; `diskwright list counters` lists them"));
         }
         // an instance may hold a colon itself (`C:`), a unit does not
         let (instance, times) = match rest.map(|rest| (rest, rest.rsplit_once(':'))) {
@@ -47,7 +47,7 @@ impl CsvColumn {
                 (Some(instance), units::factor(unit, own).unwrap_or(1.0))
             }
             Some((_, Some((_, unit)))) if !unit.is_empty() => {
-                return Err(format!("`{unit}` is no unit of {counter}, which is in {own}"));
+                return Err(format!("`{unit}` is not a unit of {counter}, which is in {own}"));
             }
             Some((whole, _)) => (Some(whole), 1.0),
         };
@@ -162,8 +162,8 @@ mod tests {
         for (wrong, because) in [
             ("x", "write NAME=counter"),
             ("=physical_disk.busy", "write NAME=counter"),
-            ("x=disk.busy", "is no counter"),
-            ("x=physical_disk.busy:sda:ms", "is no unit of physical_disk.busy"),
+            ("x=disk.busy", "is not a counter"),
+            ("x=physical_disk.busy:sda:ms", "is not a unit of physical_disk.busy"),
         ] {
             assert!(of(wrong).unwrap_err().contains(because), "{wrong}");
         }

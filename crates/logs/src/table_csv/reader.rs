@@ -174,7 +174,7 @@ impl CsvTable<'_, '_> {
                 }
                 _ => {}
             }
-            self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
+            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
         }
         let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
         let text = match self.head.clock {
@@ -183,7 +183,7 @@ impl CsvTable<'_, '_> {
         };
         let Some(time_ns) = self.time(&text) else {
             self.row.clear();
-            self.batch.skip(lines.at(), "a row without a time that can be read");
+            self.batch.skip(lines.at(), "a row without a readable time");
             return Ok(());
         };
         if !self.head.is_backwards {
@@ -239,7 +239,7 @@ impl CsvTable<'_, '_> {
         }
         let text = head::joined(&texts, self.head.time, self.head.clock).unwrap_or_default();
         let Some(time_ns) = self.time(&text) else {
-            self.batch.skip(lines.at(), "a row without a time that can be read");
+            self.batch.skip(lines.at(), "a row without a readable time");
             return Ok(());
         };
         let name = self.head.names.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");

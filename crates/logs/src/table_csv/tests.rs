@@ -47,7 +47,7 @@ fn date_and_time_of_day_may_stand_in_two_columns() {
             assert_eq!(seconds(&read), [0, 60, 120], "{text}");
             assert_eq!(read.column("physical_disk.reads_per_s", "sda"), [10.0, 20.0, 40.0], "{text}");
             let skipped = &read.summary.expect("read").skipped;
-            assert!(skipped.len() == 1 && skipped[0].because.contains("time that can be read"), "{skipped:?}");
+            assert!(skipped.len() == 1 && skipped[0].because.contains("without a readable time"), "{skipped:?}");
         }
     }
 }
@@ -146,9 +146,9 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
         ("2026-11-21 07:07:00,1,2,3\n", "more cells"),
         ("2026-11-21 07:07:00,much,2\n", "a unit that does not fit"),
         ("2026-11-21 07:07:00,5 ms,2\n", "a unit that does not fit"),
-        ("2026-11-21 07:07:00,-5,2\n", "a value that cannot be: physical_disk.reads_per_s storage"),
-        ("2026-13-41 07:07:00,1,2\n", "without a time"),
-        ("99999999999999999999,1,2\n", "without a time"),
+        ("2026-11-21 07:07:00,-5,2\n", "an impossible value: physical_disk.reads_per_s storage"),
+        ("2026-13-41 07:07:00,1,2\n", "without a readable time"),
+        ("99999999999999999999,1,2\n", "without a readable time"),
         ("2026-11-21 07:04:00,1,2\n", "time goes backwards"),
     ] {
         let read = run(&(good.to_owned() + wrong));

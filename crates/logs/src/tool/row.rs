@@ -195,7 +195,7 @@ impl TickRow {
         for ((value, range), series) in self.cells.iter_mut().zip(&self.ranges).zip(&self.series) {
             if *value < range.least || *value > range.most {
                 let (counter, instance) = (&series.counter, &series.instance);
-                batch.skip(context(), format!("a value that cannot be: {counter} {instance}").trim_end().to_owned());
+                batch.skip(context(), format!("an impossible value: {counter} {instance}").trim_end().to_owned());
                 *value = f64::NAN;
             } else if *value > range.cut {
                 *value = range.cut;
@@ -288,7 +288,7 @@ mod tests {
         assert!(found["physical_disk.reads_per_s"].is_nan() && found["physical_disk.idle"].is_nan());
         assert_eq!((found["physical_disk.busy"], found["foreign.x.y"]), (1.0, -4.0));
         let told: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
-        let cannot = "a value that cannot be: physical_disk.";
+        let cannot = "an impossible value: physical_disk.";
         assert_eq!(told, [format!("{cannot}reads_per_s sda"), format!("{cannot}idle sda")]);
     }
 

@@ -200,7 +200,7 @@ impl TopLog<'_, '_> {
         if self.last_ns.is_some() && since <= 0 {
             self.row.clear();
             self.table.drop_frame();
-            return self.skip("a frame that is not later than the one before");
+            return self.skip("a frame that is not later than the previous one");
         }
         if !self.is_announced {
             self.is_announced = true;

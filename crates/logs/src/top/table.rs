@@ -48,7 +48,7 @@ impl TopTable {
 
     /// A line below the headings; `None` before these.
     pub(super) fn row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
-        const WRONG: &str = "a line that is no process under its headings";
+        const WRONG: &str = "a line below the headings that is not a process";
         if self.headings.is_empty() {
             return None;
         }

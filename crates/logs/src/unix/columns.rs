@@ -124,7 +124,7 @@ pub(super) fn no_disk(system: UnixSystem, disk: &str) -> Option<&'static str> {
         disk.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     match system {
-        UnixSystem::Solaris if disk.contains(':') || numbered("nfs") => Some("a file server is no disk"),
+        UnixSystem::Solaris if disk.contains(':') || numbered("nfs") => Some("a file server, not a disk"),
         UnixSystem::FreeBsd if numbered("pass") => Some("a pass-through device shows a disk's requests again"),
         _ => None,
     }

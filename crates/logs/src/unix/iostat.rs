@@ -256,7 +256,7 @@ impl UnixIostatLog<'_, '_> {
             _ => number(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
         };
         let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();
-        let Some(cells) = cells else { return self.skip("a cell that is no number, or one that cannot be") };
+        let Some(cells) = cells else { return self.skip("a cell that is not a number, or an impossible one") };
         self.rows += 1;
         self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(own), cells });
     }
@@ -304,7 +304,7 @@ impl UnixIostatLog<'_, '_> {
         }
         if since.is_some_and(|since| since <= 0) {
             self.row.clear();
-            self.skip("a report that is not later than the one before");
+            self.skip("a report that is not later than the previous one");
             return Ok(());
         }
         let elapsed_s = since.map(|since| since as f64 * 1e-9);

@@ -226,7 +226,7 @@ impl UnixSarLog<'_, '_> {
         // processors one by one (-P) have a column more
         let is_disk = table == UnixSarTable::Disks;
         if words.len() != names.len() {
-            self.skip("a row with another number of cells than its table has headings");
+            self.skip("a row whose number of cells differs from its headings");
             return Ok(());
         }
         let from = usize::from(is_disk || names.first().is_some_and(|name| name == "cpu"));
@@ -236,7 +236,7 @@ impl UnixSarLog<'_, '_> {
             .map(|(name, word)| number(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.as_str(), v)))
             .collect();
         let Some(cells) = cells else {
-            self.skip("a cell that is no number, or one that cannot be");
+            self.skip("a cell that is not a number, or an impossible one");
             return Ok(());
         };
         let instance = if from == 1 { words[0] } else { "" };
@@ -275,7 +275,7 @@ impl UnixSarLog<'_, '_> {
         };
         self.held += values.len();
         if self.held > MOST_VALUES {
-            let because = "tables one after the other over more than fits into memory; print a shorter time";
+            let because = "the tables are too long for memory; print a shorter time range";
             return Err(LogError::broken(&self.file, format!("line {}", self.line), because));
         }
         let row = self.rows.entry(time_ns).or_default();
@@ -340,8 +340,8 @@ fn is_adapter(name: &str) -> bool {
 fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
     let is_of_server = name.strip_prefix("nfs").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
     match system {
-        SarSystem::Solaris if name.contains(',') => Some("a part of a disk, whose whole has a row"),
-        SarSystem::Solaris if is_of_server => Some("a file server is no disk"),
+        SarSystem::Solaris if name.contains(',') => Some("a partition whose disk has its own row"),
+        SarSystem::Solaris if is_of_server => Some("a file server, not a disk"),
         SarSystem::Solaris if name.contains(".t") => Some("a path to a disk, whose requests are in the disk's row"),
         SarSystem::Solaris if is_adapter(name) => Some("an adapter, whose requests are in its disks' rows"),
         _ => None,

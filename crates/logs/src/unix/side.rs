@@ -59,11 +59,11 @@ impl SideBySide {
     /// A row, which is a report.
     pub(super) fn row(&self, words: &[&str]) -> Result<Vec<SideValue>, &'static str> {
         if self.columns.is_empty() || words.len() != self.columns.len() {
-            return Err("a row with another number of cells than its table has headings");
+            return Err("a row whose number of cells differs from its headings");
         }
         let value = |word: &&str| number(word, 1.0).filter(|value| (0.0..1e12).contains(value));
         let cells: Option<Vec<f64>> = words.iter().map(value).collect();
-        let cells = cells.ok_or("a cell that is no number, or one that cannot be")?;
+        let cells = cells.ok_or("a cell that is not a number, or an impossible one")?;
         let lacks_names = self.lacks_names();
         let mut found: Vec<SideValue> = Vec::new();
         let (mut number, mut shares) = (0_usize, Vec::new());

@@ -130,9 +130,9 @@ impl Log {
         for wanted in counters {
             let mut texts = Vec::new();
             let mut place = |t: &str| {
-                let at = texts.len() as u32;
+                let index = texts.len() as u32;
                 text(&mut texts, t);
-                at
+                index
             };
             let machine = place(&format!("\\\\{machine}"));
             let object = place(wanted.object);

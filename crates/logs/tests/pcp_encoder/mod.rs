@@ -95,9 +95,9 @@ impl Archive {
         out
     }
 
-    fn time(&self, out: &mut Vec<u8>, at: f64) {
-        let seconds = at.floor();
-        let part = at - seconds;
+    fn time(&self, out: &mut Vec<u8>, time_s: f64) {
+        let seconds = time_s.floor();
+        let part = time_s - seconds;
         if self.version == 2 {
             be(out, &[seconds as u32, (part * 1e6).round() as u32]);
         } else {
@@ -114,21 +114,21 @@ impl Archive {
     }
 
     /// All instances of a domain from `at` on.
-    pub fn instances(&mut self, at: f64, indom: u32, instances: &[(u32, &str)]) {
+    pub fn instances(&mut self, time_s: f64, indom: u32, instances: &[(u32, &str)]) {
         let tag = if self.version == 2 { 2 } else { 5 };
         let entries: Vec<_> = instances.iter().map(|(n, name)| (*n, Some(*name))).collect();
-        self.domain(tag, at, indom, &entries);
+        self.domain(tag, time_s, indom, &entries);
     }
 
     /// Version 3: what came and (without a name) what went.
-    pub fn delta(&mut self, at: f64, indom: u32, changes: &[(u32, Option<&str>)]) {
-        self.domain(6, at, indom, changes);
+    pub fn delta(&mut self, time_s: f64, indom: u32, changes: &[(u32, Option<&str>)]) {
+        self.domain(6, time_s, indom, changes);
     }
 
-    fn domain(&mut self, tag: u32, at: f64, indom: u32, entries: &[(u32, Option<&str>)]) {
+    fn domain(&mut self, tag: u32, time_s: f64, indom: u32, entries: &[(u32, Option<&str>)]) {
         let mut body = Vec::new();
         be(&mut body, &[tag]);
-        self.time(&mut body, at);
+        self.time(&mut body, time_s);
         be(&mut body, &[indom, entries.len() as u32]);
         let mut table = Vec::new();
         be(&mut body, &entries.iter().map(|e| e.0).collect::<Vec<_>>());
@@ -154,9 +154,9 @@ impl Archive {
     }
 
     /// A record of values. `Err` is a metric that could not be read.
-    pub fn record(&mut self, at: f64, sets: &[Set]) {
+    pub fn record(&mut self, time_s: f64, sets: &[Set]) {
         let mut body = Vec::new();
-        self.time(&mut body, at);
+        self.time(&mut body, time_s);
         be(&mut body, &[sets.len() as u32]);
         let width = |s: &Set| match &s.1 {
             Ok(values) if !values.is_empty() => 12 + 8 * values.len(),
@@ -202,17 +202,17 @@ impl Archive {
     }
 
     /// A mark record.
-    pub fn mark(&mut self, at: f64) {
-        self.record(at, &[]);
+    pub fn mark(&mut self, time_s: f64) {
+        self.record(time_s, &[]);
     }
 
     /// Ends the index with the first and the last moment, as the tools want it.
     pub fn finish(&mut self, last: f64) {
         let head = self.label("", 0, 0).len() as u32;
         let ends = [(START as f64, head, head), (last, self.meta.len() as u32, self.volume.len() as u32)];
-        for (at, meta, volume) in ends {
+        for (time_s, meta, volume) in ends {
             let mut out = Vec::new();
-            self.time(&mut out, at);
+            self.time(&mut out, time_s);
             match self.version {
                 2 => be(&mut out, &[0, meta, volume]),
                 _ => be(&mut out, &[0, 0, meta, 0, volume]),
@@ -264,21 +264,21 @@ pub fn example(version: u8) -> Archive {
     ];
     a.record(start, &once);
     for second in 0..=6u32 {
-        let at = start + f64::from(second);
+        let time_s = start + f64::from(second);
         if second == 3 {
             match version {
-                2 => a.instances(at, DISKS, &[(0, "sda"), (9, "sdc")]),
-                _ => a.delta(at, DISKS, &[(7, None), (9, Some("sdc"))]),
+                2 => a.instances(time_s, DISKS, &[(0, "sda"), (9, "sdc")]),
+                _ => a.delta(time_s, DISKS, &[(7, None), (9, Some("sdc"))]),
             }
         }
         if second == 4 {
-            a.mark(at - 0.5);
+            a.mark(time_s - 0.5);
         }
-        a.record(at + 0.01, &of_second(second));
+        a.record(time_s + 0.01, &of_second(second));
         if second % 2 == 0 {
             let load = [(1, Value::Float(1.5)), (5, Value::Float(1.25)), (15, Value::Float(1.0))];
             let own = u64::from(second) * 50;
-            a.record(at + 0.11, &[(LOAD, Ok(load.into())), (OWN, singular(Value::U64(own)))]);
+            a.record(time_s + 0.11, &[(LOAD, Ok(load.into())), (OWN, singular(Value::U64(own)))]);
         }
     }
     a.finish(start + 6.11);

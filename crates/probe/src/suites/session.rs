@@ -249,8 +249,8 @@ fn unsteady(session: &mut SuiteSession<'_>) {
     let more = if count > 4 { ", …" } else { "" };
     let names = restless[..count.min(4)].join(", ");
     let text = format!(
-        "of {judged} runs did not settle ({names}{more}): their fifths differ by more than 20 %, or fall or rise by \
-         more than 10 % (SNIA's rule); measure longer with --for, and fill flash completely first"
+        "of {judged} runs never reached steady state ({names}{more}): their fifths differ by more than 20 %, or fall \
+         or rise by more than 10 % (SNIA's rule); measure longer with --for, and fill flash completely first"
     );
     session.found("unsteady_runs", count as f64, "count", text);
 }

@@ -63,9 +63,7 @@ fn rates(session: &mut SuiteSession<'_>) {
             let text = "until the rate was steady to the end (SNIA's rule, five parts); earlier rates do not last";
             session.found("steady_after_s", part as f64 * part_s, "s", text);
         }
-        None => {
-            session.say("steady_after_s", "the rate had not settled at the end (SNIA's rule over the last five parts)")
-        }
+        None => session.say("steady_after_s", "not in steady state at the end (SNIA's rule over the last five parts)"),
     }
     let windows: Vec<f64> = session.runs.iter().flat_map(|r| windows(&r.slices, r.measured_s)).collect();
     match steady::step(&windows) {

@@ -154,7 +154,7 @@ fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
             }
         }
         let x = axis("time since the measurement began", "s", AxisScale::Linear);
-        let settled = if all > FEW { ", runs that did not settle" } else { "" };
+        let settled = if all > FEW { ", runs without steady state" } else { "" };
         if !lines.is_empty() {
             charts.push(Curves { title: format!("{words} over time{settled}"), x, y: axis(words, unit, scale), lines });
         }

@@ -246,7 +246,7 @@ fn trust(results: &[NamedResult<'_>]) -> String {
         let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
         if unsteady > 0 {
             let runs = plural(unsteady, "run", "runs");
-            items.push(format!("{of}{runs} did not settle to a steady rate; use longer runs."));
+            items.push(format!("{of}{runs} did not reach steady state; use longer runs."));
         }
         let mut names: Vec<&str> = document.runs.iter().map(|r| r.name.as_str()).collect();
         names.sort_unstable();

@@ -131,10 +131,10 @@ fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> St
 
 /// Runs of each name, in their order.
 fn groups(runs: &[RunResult]) -> Vec<Vec<&RunResult>> {
-    let mut at = std::collections::HashMap::new();
+    let mut places = std::collections::HashMap::new();
     let mut groups: Vec<Vec<&RunResult>> = Vec::new();
     for run in runs {
-        let place = *at.entry(run.name.as_str()).or_insert_with(|| {
+        let place = *places.entry(run.name.as_str()).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });
@@ -319,7 +319,8 @@ fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
         }
         let drawn = table.render(style);
         let width = drawn.lines().map(text::width).max().unwrap_or(0);
-        let first = kept.iter().enumerate().filter(|(_, c)| c.goes > 0).max_by_key(|(_, c)| c.goes).map(|(at, _)| at);
+        let first =
+            kept.iter().enumerate().filter(|(_, c)| c.goes > 0).max_by_key(|(_, c)| c.goes).map(|(index, _)| index);
         match first.filter(|_| width > style.width) {
             Some(index) => drop(kept.remove(index)),
             None => return drawn,

@@ -156,7 +156,7 @@ pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> 
                     found.last_mut().expect("was just pushed")
                 }
             };
-            match sweep.steps.iter_mut().find(|(at, _)| *at == x) {
+            match sweep.steps.iter_mut().find(|(held, _)| *held == x) {
                 Some((_, runs)) => runs.push(run),
                 None => sweep.steps.push((x, vec![run])),
             }

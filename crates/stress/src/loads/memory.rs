@@ -42,7 +42,7 @@ fn copying(block: usize) -> WorkStep {
 /// Fills the cgroup to a share of its limit, and keeps touching all of it at its leisure.
 pub(super) fn under(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let Some(usage) = options.usage.clone() else {
-        return Err(StressError::Unavailable("no cgroup tells how much memory is used".into()));
+        return Err(StressError::Unavailable("no cgroup shows how much memory is used".into()));
     };
     let limit = (class.limit_mib << 20) as f64;
     let used = move || {

@@ -92,7 +92,7 @@ fn record(record: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &
     let command = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes).ok_or(CUT)?;
     let length = word4(LENGTH[version])?;
     // the length of an unmap is that of its list, and the others move no data of the disk
-    let operation = operation(command).ok_or("a SCSI command that is no read, write or flush")?;
+    let operation = operation(command).ok_or("a SCSI command that is not a read, write or flush")?;
     let (block, length) = if operation == Operation::Flush { (0, 0) } else { (word8(16)?, length) };
     let offset = sectors(block).filter(|offset| offset.checked_add(length.into()).is_some());
     let offset = offset.ok_or("a block number beyond any disk")?;

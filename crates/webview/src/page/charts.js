@@ -124,7 +124,7 @@ function drawHeat() {
   c.globalAlpha = 1; c.fillStyle = inks.dim; c.textAlign = "right";
   map.labels.slice(low, top).forEach((label, row) => { if (row % Math.ceil(rows / 9) === 0) c.fillText(label.replace("below ", "<"), MARGIN - 6, high - foot - row * tall - 1); });
   const s = value => show(value, "s");
-  $("key2").textContent = `${map.requests.toLocaleString()} requests; half took up to ${s(map.median_s)}, 99 % up to ${s(map.p99_s)}, the longest ${s(map.longest_s)}. Darker is more.`;
+  $("key2").textContent = `${map.requests.toLocaleString()} requests; half took up to ${s(map.median_s)}, 99 % up to ${s(map.p99_s)}, the longest ${s(map.longest_s)}. Darker means more.`;
 }
 const SHAPES = { bookmark: "◆", alert: "▲", gap: "▬", clock: "◷", warning: "!" };
 function drawMarks() {

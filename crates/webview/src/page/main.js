@@ -67,7 +67,7 @@ function listen() {
   stream?.close();
   stream = new EventSource(`events?host=${S.host}`);
   stream.addEventListener("frame", event => onFrame(JSON.parse(event.data)));
-  stream.onerror = () => { S.cut = stream?.readyState !== EventSource.OPEN; if (S.cut && S.info) { tell("No connection to the server. What is shown is what came last; it is tried again."); controls(); } };
+  stream.onerror = () => { S.cut = stream?.readyState !== EventSource.OPEN; if (S.cut && S.info) { tell("No connection to the server. The page shows the last data and tries to reconnect."); controls(); } };
   stream.onopen = () => { if (S.cut) { S.cut = false; tell(""); soonRange(); } };
 }
 const describe = tried(async () => {

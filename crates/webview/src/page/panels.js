@@ -41,7 +41,7 @@ function controls() {
   const isLive = S.info.live, late = isLive && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5);
   const [text, kind] = S.cut ? ["✕ no connection", "bad"] : S.info.fault ? ["✕ cannot be read", "bad"]
     : S.info.read < 1 ? [`… reading the log, ${Math.floor(S.info.read * 100)} %`, "warn"]
-    : !isLive ? ["■ recorded", ""] : late ? [`▲ no data for ${long(Date.now() - S.heard)}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused, new data goes on", "warn"];
+    : !isLive ? ["■ recorded", ""] : late ? [`▲ no data for ${long(Date.now() - S.heard)}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused; new data keep arriving", "warn"];
   const state = $("state");
   if (state.textContent !== text) { state.textContent = text; state.className = `chip ${kind}`; }
   $("pause").hidden = !isLive;
@@ -60,7 +60,7 @@ function stretchBar() {
   const ask = !part && S.at === null && !S.kept && S.tooLong;
   $("stretch").hidden = !part && !S.kept && S.at === null && !ask;
   if (ask) {
-    fill($("stretch"), el("span", {}, "Click to judge a moment, drag to judge a stretch."), el("button", { onclick: () => { S.isWhole = true; loadView(); } }, "Judge all that is visible"));
+    fill($("stretch"), el("span", {}, "Click to judge a moment, drag to judge a stretch."), el("button", { onclick: () => { S.isWhole = true; loadView(); } }, "Judge the visible range"));
     return;
   }
   if (!part && S.at !== null) {
@@ -97,7 +97,7 @@ function panels() {
 function panelVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${long(to - from)} up to ${when(to)}`;
-  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict takes at least two ticks."), el("p", { className: "dim" }, about)); return; }
+  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict needs at least two ticks."), el("p", { className: "dim" }, about)); return; }
   const kind = found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn", sign = { bad: "▲", good: "✓", warn: "?" }[kind];
   node.className = `card ${kind}`;
   const place = found.instance ? ` ${found.instance}` : "";
@@ -116,7 +116,7 @@ function panelWho() {
     const share = one.share === null ? "" : `${Math.round(one.share * 100)} % · `;
     parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not say who asks." : "Nothing is blamed."));
+  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not show which process causes it." : "No bottleneck, so no culprits."));
   if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
     `${one.instance ? `${one.instance}: ` : ""}${one.title} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${Math.round(one.share * 100)} % of the time`))));
   if (found?.episodes.length) parts.push(el("h2", {}, "At times"), el("ol", {}, ...found.episodes.map(one => el("li", {},
@@ -144,7 +144,7 @@ function panelDevices() {
   const key = row => S.sorted[0] === "use" ? row.ceiling_used : row.values[S.sorted[0]];
   if (S.sorted) rows.sort((a, b) => ((key(a) ?? -1) - (key(b) ?? -1)) * S.sorted[1]);
   const heads = [el("th", { scope: "col" }, "device"), ...columns.map((one, i) => head(one.title, i, S.sorted, set, explain(one.counter))),
-    head("of ceiling", "use", S.sorted, set, "Share of the most that a probe measured of this device"), el("th", {}, "queue")];
+    head("of ceiling", "use", S.sorted, set, "Share of the maximum that a probe measured on this device"), el("th", {}, "queue")];
   const made = rows.map(row => {
     const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
@@ -173,7 +173,7 @@ function panelProcesses() {
   const rows = [...S.view.processes].sort((a, b) => by(b) - by(a)).slice(0, 15);
   const state = [S.order, -1];
   const heads = [el("th", { scope: "col" }, "process"), head("read+write", "bytes", state, set), el("th", {}, "read"), el("th", {}, "write"),
-    head("I/O delay", "delay", state, set, "Share of the time spent waiting for block I/O; where the kernel does not tell, share of the looks in uninterruptible sleep"),
+    head("I/O delay", "delay", state, set, "Share of time spent waiting for block I/O; if the kernel does not count it, share of samples in uninterruptible sleep"),
     head("processor", "processor", state, set), head("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
   table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),

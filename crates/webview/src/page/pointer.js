@@ -61,9 +61,9 @@ function pointers() {
 }
 const KEYS = [
   ["click", "Set the cursor: all tables show that moment"], ["drag", "Choose a stretch: its verdict, culprits, report"],
-  ["← →", "Move the cursor; with Shift choose a stretch"], ["Page ↑ ↓", "Half a window back or forth"],
-  ["+ −", "Zoom; also Ctrl and the wheel, a double click, two fingers"], ["Home End", "Beginning; end, which is now where it is live"],
-  ["[ ]", "Bookmark or alert before, next"], ["space", "Pause, go live"], ["m", "Set a bookmark"], ["d", "All block devices, or only disks"], ["k, c", "Keep as first stretch; compare with it"], ["Esc", "Clear cursor and stretch"], ["?", "This help"],
+  ["← →", "Move the cursor; with Shift choose a stretch"], ["Page ↑ ↓", "Half a window back or forward"],
+  ["+ −", "Zoom; also Ctrl and the wheel, a double click, two fingers"], ["Home End", "Start; end (now, if live)"],
+  ["[ ]", "Previous, next bookmark or alert"], ["space", "Pause, go live"], ["m", "Set a bookmark"], ["d", "All block devices, or only disks"], ["k, c", "Keep as first stretch; compare with it"], ["Esc", "Clear cursor and stretch"], ["?", "This help"],
 ];
 function keys(event) {
   if (!S.range || event.ctrlKey || event.altKey || event.metaKey || /INPUT|SELECT/.test(event.target.tagName)) return;

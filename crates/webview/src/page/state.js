@@ -29,7 +29,7 @@ const tried = work => async (...given) => {
   try { await work(...given); } catch (fault) {
     if (fault.name === "AbortError") return;
     S.cut = fault instanceof TypeError;
-    tell(S.cut ? "No connection to the server. What is shown is what came last; it is tried again." : fault.message);
+    tell(S.cut ? "No connection to the server. The page shows the last data and tries to reconnect." : fault.message);
   }
 };
 function tell(text) { $("fault").textContent = text || ""; $("fault").hidden = !text; }
@@ -81,7 +81,7 @@ const loadHeat = tried(async () => {
   $("heat").hidden = !S.info.heat;
   if (!S.info.heat) return;
   const [from, to] = [S.from, S.to];
-  if ((to - from) / S.info.interval_ms > 20000) { S.heat = { because: "Zoom in: a map is drawn of stretches up to 20,000 ticks." }; drawHeat(); return; }
+  if ((to - from) / S.info.interval_ms > 20000) { S.heat = { because: "Zoom in: a map shows at most 20,000 ticks." }; drawHeat(); return; }
   const found = await ask("heat", "api/heat", { from: Math.max(from, S.range[0]), to });
   S.heat = found;
   panelMaps();
