@@ -323,7 +323,8 @@ pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
         over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(has_copies))
     };
     // of NVMe the cloud's advice: a volume that stalls comes back, a timed out one fails
-    if scene.class(disk) == DeviceClass::Virtual && disk.starts_with("nvme") {
+    let is_cloud = scene.block(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
+    if is_cloud && disk.starts_with("nvme") {
         let Some(milliseconds) = scene.queue_number(disk, "io_timeout") else {
             return lacks(scene, disk, "io_timeout");
         };
