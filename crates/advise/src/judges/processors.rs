@@ -149,8 +149,15 @@ mod tests {
         assert_eq!(device_of("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
         assert_eq!(device_of("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
         assert_eq!(device_of("ahci"), None);
-        let text = "      CPU0 CPU1\n  9: 1 2 IO-APIC 9-fasteoi acpi\n 40: 5 0 PCI-MSI 1-edge nvme0q1\n 41: 0 7 PCI-MSI 2-edge nvme0q2\nLOC: 9 9 Local timer\n";
-        let found = queue_interrupts(text);
+        let text = [
+            "      CPU0 CPU1",
+            "  9: 1 2 IO-APIC 9-fasteoi acpi",
+            " 40: 5 0 PCI-MSI 1-edge nvme0q1",
+            " 41: 0 7 PCI-MSI 2-edge nvme0q2",
+            "LOC: 9 9 Local timer",
+        ]
+        .join("\n");
+        let found = queue_interrupts(&text);
         assert_eq!(found.keys().collect::<Vec<_>>(), [&("nvme0q", "")]);
         assert_eq!(found[&("nvme0q", "")].by_processor, [5.0, 7.0]);
         assert_eq!(found[&("nvme0q", "")].queues, 2);
