@@ -113,6 +113,8 @@ def mounted_over(bench):
     mounted(bench, folder=inner)
     with uninterrupted():
         bench.output(["mount", "--bind", inner, aside])
+        # where mounts are shared, what covers the folder would cover its bind mount as well
+        bench.output(["mount", "--make-private", aside])
         bench.undo.push("run", "umount", aside)
     bench.mount("tmpfs", "inner", "-t", "tmpfs", "-o", "size=1m")
     image = os.path.join(aside, "disk")
