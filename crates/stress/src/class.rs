@@ -22,6 +22,9 @@ pub struct StressClass {
     pub unit: String,
     /// The verdicts that are right; more than one where the parts of a machine that it fills are more than one.
     pub expect: Vec<String>,
+    /// Verdicts that are right too where the processors are full: they saturated before what is loaded did.
+    #[serde(default)]
+    pub or_if_processors_full: Vec<String>,
     /// The finding that must be there.
     #[serde(default)]
     pub rule: Option<String>,

@@ -83,15 +83,25 @@ pub fn needs_swap_file(class: &StressClass) -> bool {
     swap::free(&swaps) < class.swap_mib << 20
 }
 
-/// Share of the processors that others use within a time. What a hypervisor takes counts, as the load cannot have it.
-pub fn busy(time: std::time::Duration) -> Option<f64> {
-    let times = || processor_times(&fs::read_to_string("/proc/stat").ok()?);
-    let before = times()?;
-    super::super::live::nap(time);
-    share_used(before, times()?)
+/// Where a stretch begins over which it is asked how busy the processors are.
+pub struct ProcessorUse(Option<(f64, f64, f64)>);
+
+impl ProcessorUse {
+    pub fn begin() -> ProcessorUse {
+        ProcessorUse(ProcessorUse::times())
+    }
+
+    fn times() -> Option<(f64, f64, f64)> {
+        processor_times(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Share of the processors in use since then. What a hypervisor takes counts, as no load here can have it.
+    pub fn busy(&self) -> Option<f64> {
+        share_used(self.0?, ProcessorUse::times()?)
+    }
 }
 
-/// The same of two readings.
+/// The same of two readings: used, idle, stolen.
 fn share_used(before: (f64, f64, f64), after: (f64, f64, f64)) -> Option<f64> {
     let used = (after.0 - before.0).max(0.0) + (after.2 - before.2).max(0.0);
     let all = used + (after.1 - before.1).max(0.0);

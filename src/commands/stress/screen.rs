@@ -142,6 +142,11 @@ impl StressTrial {
         f64::from(self.class.level) / 100.0
     }
 
+    fn is_expected(&self, judged: &JudgedLoad) -> bool {
+        let named = json!(judged.verdict.bottleneck);
+        self.class.expect.iter().any(|expected| named == json!(expected))
+    }
+
     fn is_close(&self) -> bool {
         self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
     }
@@ -163,6 +168,10 @@ impl StressTrial {
         };
         if self.judged().is_some() && !self.is_close() {
             parts.push("load off by more than 5 %".into());
+        }
+        if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !self.is_expected(judged)) {
+            let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
+            parts.push(format!("the processors were full first{busy}"));
         }
         if let Some(others) = self.others.filter(|share| *share > OTHERS) {
             parts.push(format!("others used {} of the processors before", percent(others)));
@@ -233,5 +242,6 @@ pub fn trial_json(trial: &StressTrial) -> Value {
         "confidence": judged.map(|judged| judged.verdict.confidence),
         "reason": reason,
         "others_busy": trial.others,
+        "processors_busy": judged.and_then(|judged| judged.busy),
     })
 }

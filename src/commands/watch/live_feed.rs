@@ -19,9 +19,8 @@ const WAITING: usize = 120;
 /// Memory for what was seen.
 const REMEMBERED: usize = 192 << 20;
 
-/// Processes are looked at so often, and at once where somebody waits: a look is most of what a tick costs, and what is
-/// shown is a mean of as much time.
-const PROCESSES_EVERY: Duration = Duration::from_secs(5);
+/// Processes are looked at so often, and at once where somebody waits: looks are a third of what this screen costs.
+const PROCESSES_EVERY: Duration = Duration::from_secs(10);
 
 /// A tick as the sampler gave it.
 struct LiveTick {
