@@ -121,7 +121,8 @@ def measure(count, load, ramp):
         now = count()
         return now.reads + now.writes > started + 20
 
-    wait_for(flows, "requests to flow", 60)
+    # an emulated machine takes a minute and more to start the threads of some loads
+    wait_for(flows, "requests to flow", 240)
     time.sleep(ramp)
     before = count()
     time.sleep(load.seconds)

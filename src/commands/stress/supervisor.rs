@@ -132,6 +132,11 @@ impl StressRun {
     /// Asks it to end.
     pub fn stop(&mut self, reason: &str) {
         self.stopped.get_or_insert_with(|| reason.to_owned());
+        self.end();
+    }
+
+    /// It may end now; what it did until then counts.
+    pub fn end(&mut self) {
         self.process.input = None;
     }
 

@@ -18,8 +18,10 @@ use crate::commands::live::{self, Pacer, nap};
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
-/// A load holds for so long before it is watched, and for twice as long after: on a full machine the watching is late.
-const MARGIN: Duration = Duration::from_millis(1500);
+/// A load holds for so long before it is watched.
+const SETTLING: Duration = Duration::from_millis(1500);
+/// It is ended when it has been watched. On a full machine that is late, by this at most.
+const LATE: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_secs(1);
 /// From this share on processors are full, by the kernel's own account and not by the verdict.
 const FULL: f64 = 0.9;
@@ -118,7 +120,8 @@ fn tried(
     nap(Duration::from_millis(500));
     let others = before.busy();
     let share = class.share(class.level).map_err(failure)?;
-    let request = StressRequest { class, share, lasts: lasts + MARGIN * 3, dir: &arguments.dir, seed: arguments.seed };
+    let most = SETTLING + lasts + LATE;
+    let request = StressRequest { class, share, lasts: most, dir: &arguments.dir, seed: arguments.seed };
     match watched(&request, lasts, stop) {
         Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
         Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),
@@ -131,10 +134,11 @@ fn watched(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> R
         WorkerEvent::Holding(scale) => scale,
         WorkerEvent::Done(_) => return Err(too_early(&load)),
     };
-    nap(MARGIN);
+    nap(SETTLING);
     let processors = ProcessorUse::begin();
     let verdict = verdict(&mut load, lasts)?;
     let busy = processors.busy();
+    load.end();
     let outcome = loop {
         if let WorkerEvent::Done(outcome) = until(&mut load, stop)? {
             break outcome;
