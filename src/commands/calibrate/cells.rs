@@ -100,13 +100,13 @@ const LEAST_SECONDS: f64 = 5.0;
 /// Loads of a half of the log, those with the most requests.
 const MOST_LOADS: usize = 8;
 
-/// The loads of a device in a log; those of every second half minute of ticks are kept aside.
+/// The loads of a device in a log; of each load every other run of ten ticks is kept aside.
 pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<CalibrationCell>, Failure> {
     let logs = Logs::open(paths, &LogWindow::default())?.with_steps(true);
     let series = from_log::of_logs(&logs, &[])?;
     let front = front(&series.fronts, device)?;
     let mut cells = Vec::new();
-    for (half, sums) in front.curve.iter().enumerate() {
+    for (half, sums) in front.curve.halves().into_iter().enumerate() {
         let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_told(sums)).collect();
         loads.sort_by(|a, b| (b.reads + b.writes).total_cmp(&(a.reads + a.writes)));
         loads.truncate(MOST_LOADS);

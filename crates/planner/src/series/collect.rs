@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
 use super::fronts::{self, FrontDevice, LogDevices};
-use super::{FrontLoad, FrontSums, LoadSeries, LoadTick, LoadedTick};
+use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
 /// Pages of memory are so large in the counters of swapping.
 const PAGE_BYTES: f64 = 4096.0;
@@ -14,10 +14,6 @@ const PAGE_BYTES: f64 = 4096.0;
 const MOST_LOADED: usize = 40_000;
 /// Points of the room in use that are kept at most.
 const MOST_USED: usize = 4096;
-/// Ticks that go to the same half of a curve.
-const HALF_TICKS: usize = 30;
-/// Places of a curve: four for each doubling of the load on a member.
-pub(super) const CURVE: usize = 96;
 
 const READS: usize = 0;
 const WRITES: usize = 1;
@@ -180,7 +176,7 @@ impl LoadCollector {
             leaves: front.leaves.clone(),
             rates: Histogram::new(),
             sums: FrontSums::default(),
-            curve: [vec![FrontSums::default(); CURVE], vec![FrontSums::default(); CURVE]],
+            curve: LoadCurve::default(),
             loaded: Vec::new(),
         });
         self.series.fronts.len() - 1
@@ -304,9 +300,7 @@ impl LoadCollector {
                 continue;
             }
             let number = first + index;
-            let half = (number / HALF_TICKS) % 2;
-            let place = curve_place(front.member_load(reads, writes));
-            front.curve[half][place].add(&tick_sums);
+            front.curve.add(front.member_load(reads, writes), &tick_sums);
             if queue >= 2.0 * front.members as f64 && front.loaded.len() < MOST_LOADED {
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
                 front.loaded.push(LoadedTick { number: number as u32, seconds: seconds as f32, requests, queue });
@@ -385,11 +379,6 @@ impl LoadCollector {
             }
         }
     }
-}
-
-/// The place of a load on a member in a curve: from 0.01 a second on, four for each doubling.
-pub(super) fn curve_place(load: f64) -> usize {
-    (((load.max(0.01) / 0.01).log2() * 4.0) as usize).min(CURVE - 1)
 }
 
 impl Values {
@@ -473,12 +462,5 @@ mod tests {
         assert_eq!(invert(Some(RaidLevel::Raid10), 4, 126.0, 146.0), (126.0, 73.0));
         assert_eq!(invert(Some(RaidLevel::Raid6), 8, 126.0 + 3.0 * 73.0, 3.0 * 73.0), (126.0, 73.0));
         assert_eq!(invert(Some(RaidLevel::Raid1), 3, 126.0, 219.0), (126.0, 73.0));
-    }
-
-    #[test]
-    fn places_of_a_curve_double_every_four() {
-        let place = curve_place(100.0);
-        assert_eq!(curve_place(200.0), place + 4);
-        assert_eq!((curve_place(0.0), curve_place(1e12)), (0, CURVE - 1));
     }
 }

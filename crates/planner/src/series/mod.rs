@@ -2,12 +2,13 @@
 //! tick, and what that says about the load.
 //!
 //! In the order in which it happens: `fronts` settles which devices count, so
-//! that no I/O counts twice; `collect` sums their ticks; `measured` takes
+//! that no I/O counts twice; `collect` sums their ticks, `curve` by load; `measured` takes
 //! percentiles of the sums; `hidden` looks for load that saturation hides;
 //! `rating` says how far to trust it. What is computed how, and its sources, is
 //! in docs/demand.md.
 
 pub mod collect;
+pub mod curve;
 mod fronts;
 pub mod hidden;
 pub mod measured;
@@ -18,6 +19,7 @@ pub mod requests;
 use diskwright_base::{Histogram, RaidLevel};
 
 pub use collect::LoadCollector;
+pub use curve::LoadCurve;
 pub use measured::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
 
 /// What all disks together did in one tick, without swapping. Rates a second; NaN is unknown.
@@ -68,8 +70,8 @@ pub struct FrontLoad {
     pub rates: Histogram,
     /// Everything over the whole log.
     pub sums: FrontSums,
-    /// By load on each member: two halves, so that a model can be fitted to one and tried on the other.
-    pub curve: [Vec<FrontSums>; 2],
+    /// By load on each member.
+    pub curve: LoadCurve,
     /// Ticks with more than two requests in flight for each member.
     pub loaded: Vec<LoadedTick>,
 }

@@ -2,8 +2,7 @@
 
 use diskwright_base::{Operation, Request};
 
-use super::collect::{CURVE, curve_place};
-use super::{FrontLoad, FrontSums, LoadSeries, LoadTick};
+use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
 
 /// Length of a tick at first, ns: a tenth of a second.
 const TICK_NS: i64 = 100_000_000;
@@ -76,7 +75,7 @@ impl RequestLoad {
             leaves: Vec::new(),
             rates: diskwright_base::Histogram::new(),
             sums: FrontSums::default(),
-            curve: [vec![FrontSums::default(); CURVE], vec![FrontSums::default(); CURVE]],
+            curve: LoadCurve::default(),
             loaded: Vec::new(),
         };
         let queue_known = self.incomplete == 0;
@@ -87,7 +86,7 @@ impl RequestLoad {
             front.sums.add(&sums);
             front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
             if queue_known && reads + writes > 0.0 {
-                front.curve[(index / 30) % 2][curve_place((reads + writes) / seconds)].add(&sums);
+                front.curve.add((reads + writes) / seconds, &sums);
             }
             series.ticks.push(LoadTick {
                 time_ns: start.saturating_add((index as i64 + 1) * length_ns),

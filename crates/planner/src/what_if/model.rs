@@ -86,13 +86,9 @@ fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
 impl LoadPoint {
     /// The time at or above a percentile of the member load.
     pub fn of(front: &FrontLoad, percentile: f64) -> Option<LoadPoint> {
-        let mut places = vec![FrontSums::default(); front.curve[0].len()];
-        for half in &front.curve {
-            places.iter_mut().zip(half).for_each(|(place, sums)| place.add(sums));
-        }
         let wanted = front.sums.seconds * (1.0 - percentile / 100.0);
         let mut upper = FrontSums::default();
-        for place in places.iter().rev() {
+        for place in front.curve.together().iter().rev() {
             upper.add(place);
             if upper.seconds >= wanted && upper.seconds > 0.0 {
                 break;
@@ -166,7 +162,7 @@ impl ResponseModel {
             seen: 0.0,
             light_s: 0.0,
         };
-        let [fitted, tried] = [0, 1].map(|half: usize| model.points(&front.curve[half]));
+        let [fitted, tried] = front.curve.halves().map(|half| model.points(half));
         if fitted.len() < LEAST_PLACES || tried.len() < LEAST_PLACES {
             return None;
         }

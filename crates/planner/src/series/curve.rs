@@ -1,0 +1,89 @@
+//! What a device did by the load on its members, in two halves: a model is fitted to one and tried on the other.
+//!
+//! Of each load every other run of ticks goes to the other half. Runs of the whole log would not do: of a load that
+//! comes and goes with twice their length, one half would have all of the high load and the other none.
+
+use super::FrontSums;
+
+/// Places: four for each doubling of the load on a member.
+const PLACES: usize = 96;
+/// Ticks at a load that go to the same half one after another: neighbours are alike, and tell little of each other.
+const RUN: u32 = 10;
+
+/// Sums by load, in two halves.
+#[derive(Clone, Debug)]
+pub struct LoadCurve {
+    halves: [Vec<FrontSums>; 2],
+    /// Ticks at each place so far.
+    ticks: Vec<u32>,
+}
+
+impl Default for LoadCurve {
+    fn default() -> LoadCurve {
+        let none = vec![FrontSums::default(); PLACES];
+        LoadCurve { halves: [none.clone(), none], ticks: vec![0; PLACES] }
+    }
+}
+
+impl LoadCurve {
+    /// Adds a tick at a load on each member, I/Os a second.
+    pub fn add(&mut self, load: f64, sums: &FrontSums) {
+        let place = place(load);
+        let half = (self.ticks[place] / RUN) % 2;
+        self.ticks[place] = self.ticks[place].wrapping_add(1);
+        self.halves[half as usize][place].add(sums);
+    }
+
+    /// The half that models are fitted to, and the one that they are tried on; by load, the lowest first.
+    pub fn halves(&self) -> [&[FrontSums]; 2] {
+        [&self.halves[0], &self.halves[1]]
+    }
+
+    /// Adds what was seen of the same device in another log.
+    pub fn append(&mut self, other: &LoadCurve) {
+        for (half, more) in self.halves.iter_mut().zip(&other.halves) {
+            half.iter_mut().zip(more).for_each(|(place, sums)| place.add(sums));
+        }
+        self.ticks.iter_mut().zip(&other.ticks).for_each(|(ticks, more)| *ticks = ticks.wrapping_add(*more));
+    }
+
+    /// Both halves together.
+    pub fn together(&self) -> Vec<FrontSums> {
+        let mut places = self.halves[0].clone();
+        places.iter_mut().zip(&self.halves[1]).for_each(|(place, sums)| place.add(sums));
+        places
+    }
+}
+
+/// The place of a load: from 0.01 a second on, four for each doubling.
+fn place(load: f64) -> usize {
+    (((load.max(0.01) / 0.01).log2() * 4.0) as usize).min(PLACES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_double_every_four() {
+        assert_eq!(place(200.0), place(100.0) + 4);
+        assert_eq!((place(0.0), place(1e12)), (0, PLACES - 1));
+    }
+
+    #[test]
+    fn both_halves_see_every_load_whatever_the_period_with_which_it_comes() {
+        for period in [20, 30, 60, 90, 120] {
+            let mut curve = LoadCurve::default();
+            for tick in 0..10 * period {
+                let load = if tick % period < period / 3 { 90.0 } else { 12.0 };
+                curve.add(load, &FrontSums { seconds: 1.0, reads: load, ..FrontSums::default() });
+            }
+            for load in [12.0, 90.0] {
+                let [fitted, tried] = curve.halves().map(|half| half[place(load)].seconds);
+                assert!(fitted >= tried && tried > 0.3 * fitted, "{load} every {period}: {fitted} and {tried}");
+            }
+            let all: f64 = curve.together().iter().map(|sums| sums.seconds).sum();
+            assert_eq!(all, f64::from(10 * period));
+        }
+    }
+}
