@@ -105,6 +105,7 @@ pub struct ClassTally {
     class: String,
     right: usize,
     wrong: usize,
+    undecided: usize,
     failed: usize,
     skipped: usize,
     /// Tries whose load was within 5 % of what was asked.
@@ -124,7 +125,8 @@ pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
         ClassTally {
             class: class.to_owned(),
             right: judged().filter(|judged| judged.wrong.is_none()).count(),
-            wrong: judged().filter(|judged| judged.wrong.is_some()).count(),
+            wrong: of().filter(|trial| trial.word() == "WRONG").count(),
+            undecided: of().filter(|trial| trial.word() == "undecided").count(),
             failed: of().filter(|trial| matches!(trial.result, TrialResult::Failed(_))).count(),
             skipped: of().filter(|trial| matches!(trial.result, TrialResult::Skipped(_))).count(),
             close: of().filter(|trial| trial.is_close()).count(),
@@ -151,10 +153,16 @@ impl StressTrial {
         self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
     }
 
-    /// `right`, `wrong`, `failed` or `skipped`.
+    /// Others took so much of the processors that the verdict may be about them.
+    fn is_disturbed(&self) -> bool {
+        self.others.is_some_and(|share| share > OTHERS)
+    }
+
+    /// `right`, `wrong`, `undecided`, `failed` or `skipped`.
     fn word(&self) -> &'static str {
         match &self.result {
             TrialResult::Judged(judged) if judged.wrong.is_none() => "right",
+            TrialResult::Judged(_) if self.is_disturbed() => "undecided",
             TrialResult::Judged(_) => "WRONG",
             TrialResult::Skipped(_) => "skipped",
             TrialResult::Failed(_) => "FAILED",
@@ -173,7 +181,7 @@ impl StressTrial {
             let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
             parts.push(format!("the processors were full first{busy}"));
         }
-        if let Some(others) = self.others.filter(|share| *share > OTHERS) {
+        if let Some(others) = self.others.filter(|_| self.is_disturbed()) {
             parts.push(format!("others used {} of the processors before", percent(others)));
         }
         parts.join("; ")
@@ -209,9 +217,10 @@ fn said(judged: &JudgedLoad) -> String {
 fn sums(trials: &[StressTrial], style: &Style) -> String {
     let tallies = tally(trials);
     let sum = |of: fn(&ClassTally) -> usize| tallies.iter().map(of).sum::<usize>();
-    let judged = sum(|tally| tally.right) + sum(|tally| tally.wrong);
+    let undecided = sum(|tally| tally.undecided);
+    let judged = sum(|tally| tally.right) + sum(|tally| tally.wrong) + undecided;
     let line = format!(
-        "{} of {judged} right, {} failed, {} skipped; load within 5 % in {} of {judged}",
+        "{} of {judged} right, {undecided} undecided, {} failed, {} skipped; load within 5 % in {} of {judged}",
         sum(|tally| tally.right),
         sum(|tally| tally.failed),
         sum(|tally| tally.skipped),
