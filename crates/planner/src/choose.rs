@@ -126,14 +126,15 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     Ok(answer)
 }
 
-/// Cheaper first; what has no price comes after what has one, by what of it is known, by number, then by
-/// response.
+/// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
+/// because it has no price, by what of it is known, by number, then by response.
 fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
     let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
     cost(a)
         .total_cmp(&cost(b))
+        .then(a.unknown_prices.cmp(&b.unknown_prices))
         .then(a.known_price.total_cmp(&b.known_price))
         .then((a.count + a.spares).cmp(&(b.count + b.spares)))
         .then(boards(a).cmp(&boards(b)))

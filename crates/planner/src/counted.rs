@@ -15,7 +15,8 @@ pub struct OperationRule {
     pub whole: bool,
     /// Operations that a write counts for.
     pub write_cost: f64,
-    /// Requests that go on where the last one ended count together.
+    /// Requests that go on where the last one ended count together. Only where whole units are drawn: others merge
+    /// such requests if they can, and nothing should be bought in the hope that they do.
     pub merges: bool,
 }
 
@@ -29,7 +30,7 @@ impl OperationRule {
             unit_bytes: spec.operation_bytes as f64,
             whole: spec.whole_operations,
             write_cost: spec.write_cost,
-            merges: spec.merges,
+            merges: spec.merges && spec.whole_operations,
         }
     }
 
@@ -71,6 +72,7 @@ mod tests {
         assert_eq!(rule("st1").request(8192.0, false, 0.0), [1.0, 1_048_576.0]);
         assert_eq!(rule("st1").request(8192.0, false, 1.0), [1.0 / 128.0, 8192.0]);
         assert_eq!(rule("gp3").request(1_048_576.0, true, 0.0), [4.0, 1_048_576.0]);
+        assert_eq!(rule("gp3").request(8192.0, true, 1.0), [1.0, 8192.0]);
         // a write to a standard disk of Google counts for half a read
         assert_eq!(rule("pd-standard").request(4096.0, true, 0.0)[0], 0.5);
         assert_eq!((goes_on(None, 0.5), goes_on(Some(1.0), 1.0), goes_on(Some(0.5), 0.5)), (0.0, 1.0, 0.125));

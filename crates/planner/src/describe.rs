@@ -178,8 +178,8 @@ fn utilization(
         Some(response) => Some((response.clone(), 1.0)),
         // the first part is full at the most that it sustains, and the others in proportion
         None => design.respond(&demand.scaled(0.5 * most)).ok().flatten().map(|found| {
-            let busiest = found.busiest();
-            (found, 1.0 / (most * busiest))
+            let exact = if design.part.volume.is_some() { 0.5 } else { found.busiest() };
+            (found, 1.0 / (most * exact))
         }),
     };
     let Some((response, factor)) = calm else { return Vec::new() };

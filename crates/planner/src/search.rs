@@ -23,6 +23,9 @@ use crate::period::PricePeriod;
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
 
+/// Members of an array at most, as the simulator has it.
+const MOST_MEMBERS: u16 = 128;
+
 /// Loads are tried up to so many times the demand.
 pub const MOST_FACTOR: f64 = 65_536.0;
 
@@ -47,6 +50,8 @@ pub struct JudgedDesign {
     pub price: Option<f64>,
     /// What of the price is known.
     pub known_price: f64,
+    /// How many sorts of what is bought have no known price.
+    pub unknown_prices: usize,
     /// What it costs over the mission.
     pub cost: Option<f64>,
     /// What made it as large as it is.
@@ -178,7 +183,7 @@ impl DesignFamily<'_> {
         let most = match self.level {
             ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
-            _ => members,
+            _ => members.min(MOST_MEMBERS),
         };
         (least.next_multiple_of(self.step()), most - most % self.step())
     }
@@ -396,6 +401,7 @@ impl DesignFamily<'_> {
             response,
             price,
             known_price,
+            unknown_prices: bought.iter().filter(|item| item.price.is_none()).count(),
             cost: price.map(|price| price * months),
             sized_by,
             failure,
@@ -540,7 +546,8 @@ pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<Desi
 /// The failure of a design that is told, with the exact share of what it sustains.
 pub fn told_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
     let failure = judged.failure.clone()?;
-    if !failure.overload {
+    // the limits of volumes are exact as they are
+    if !failure.overload || with.2[judged.part].volume.is_some() {
         return Some(failure);
     }
     let family = family(judged, with);

@@ -62,6 +62,33 @@ fn what_fails_is_cheaper_only_if_it_costs_less() {
 }
 
 #[test]
+fn what_has_no_price_is_not_cheap() {
+    // nobody knows what the controllers cost, nor the disks of 10,000 rpm: those of a known price go before them
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(126.0, 73.0, 8192.0) };
+    let drives = ["huc156060css200", "hus726t6tale6l4"].map(str::to_owned).to_vec();
+    let controllers = vec!["sas3-hba-8".to_owned()];
+    let found = answer(&demand, &PlanLimits { drives, controllers, ..limits() });
+    let unknown = |d: &diskwright_planner::PlannedDesign| d.bought.iter().filter(|item| item.price.is_none()).count();
+    let counts: Vec<usize> = found.designs.iter().map(unknown).collect();
+    assert!(counts.is_sorted() && counts.first() == Some(&1) && counts.last() == Some(&2), "{counts:?}");
+}
+
+#[test]
+fn more_drives_than_an_array_can_have_are_no_reason_to_drop_a_level() {
+    // 110 disks or more for the load, where 500 may be bought and an array has 128 at most
+    let demand = Demand { capacity_bytes: Some(1e14), ..Demand::typed(7000.0, 0.0, 8192.0) };
+    let levels = vec![ArrayLevel::Raid5];
+    let found =
+        answer(&demand, &PlanLimits { max_drives: 500, levels, drives: vec!["hus726t6tale6l4".into()], ..limits() });
+    assert!(found.feasible && (70..=128).contains(&found.designs[0].count), "{found:?}");
+    assert!(!notes(&found).contains("not checked"), "{}", notes(&found));
+    let more = Demand { capacity_bytes: Some(1e15), ..demand };
+    let found = answer(&more, &PlanLimits { max_drives: 500, drives: vec!["hus726t6tale6l4".into()], ..limits() });
+    assert!(!found.feasible && !notes(&found).contains("not checked"), "{found:?}");
+    assert!(found.rejected.iter().any(|r| r.because.contains("128 of them hold")), "{:?}", found.rejected);
+}
+
+#[test]
 fn spares_that_are_wanted_are_in_every_design() {
     let demand = Demand { capacity_bytes: Some(20e12), ..Demand::typed(2000.0, 800.0, 8192.0) };
     let found = answer(&demand, &PlanLimits { spares: vec![2], ..only(&["hdd", "ssd"]) });
@@ -119,9 +146,9 @@ fn the_part_that_limits_a_volume_is_named() {
         PlanLimits { drives: vec!["aws-st1".into()], instance: Some("m6i.large".into()), max_volumes: 1, ..limits() };
     let found = answer(&demand, &capped);
     assert!(!found.feasible && found.designs[0].limit.starts_with("aws-st1 "), "{found:?}");
-    // the nearest is the fastest that there is: 500 MiB/s
+    // the share is exact; the nearest is the fastest that there is: 500 MiB/s
     let share = found.designs[0].utilization[0].utilization;
-    assert!((share - 2500.0 / 500.0).abs() < 0.03 && found.designs[0].name.contains("500 MiB/s"), "{found:?}");
+    assert!((share - 2500.0 / 500.0).abs() < 1e-6 && found.designs[0].name.contains("500 MiB/s"), "{found:?}");
 }
 
 #[test]

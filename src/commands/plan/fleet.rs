@@ -211,8 +211,11 @@ fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, c
     for monthly in [false, true] {
         let (sum, unknown) = total(purchases, monthly);
         if sum > 0.0 || unknown > 0 {
-            let unknown = if unknown > 0 { format!(", and {unknown} of unknown price") } else { String::new() };
-            out += &format!("in all: {}{unknown}\n", amount(Some(sum), monthly));
+            out += &match (sum > 0.0, unknown) {
+                (true, 0) => format!("in all: {}\n", amount(Some(sum), monthly)),
+                (true, _) => format!("in all: {}, and {unknown} of unknown price\n", amount(Some(sum), monthly)),
+                (false, _) => format!("in all: unknown ({unknown} of unknown price)\n"),
+            };
         }
     }
     match without_design(planned) {

@@ -345,7 +345,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let offer = prices.volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
         let short = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
-        let near = did_you_mean(&name, &short.chain(ids.iter().copied()).collect::<Vec<&str>>());
+        let near = did_you_mean(&name, short.chain(ids.iter().copied()).collect::<Vec<&str>>());
         wrong(format!("unknown volume{near}; volumes: {}", ids.join(", ")))
     })?;
     let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;

@@ -101,7 +101,7 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
         lines.push(format!(
             "the sum of the devices' own percentiles is {}: it would oversize by {:.0} %",
             display(summary.sum_of_percentiles_per_s, "per_s"),
-            (summary.oversize - 1.0) * 100.0
+            (summary.oversize - 1.0).max(0.0) * 100.0
         ));
     }
     let burst = demand.burstiness.map_or("no data".into(), digits);

@@ -102,9 +102,10 @@ pub fn demand_words(answer: &PlanAnswer) -> String {
         (true, false) => format!(" of {read} and {write}"),
         _ => format!(" of {}", display(demand.size_bytes(), "bytes")),
     };
-    if let Some(bytes) = demand.capacity_bytes {
-        words += &format!(", {}", display(bytes, "bytes"));
-    }
+    words += &match demand.capacity_bytes {
+        Some(bytes) => format!(", {}", display(bytes, "bytes")),
+        None => ", no capacity given".into(),
+    };
     if let Some(target) = demand.response {
         words += &format!(", {} response {}", target.of.name(), display(target.target_s, "s"));
     }
