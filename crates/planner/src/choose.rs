@@ -378,12 +378,10 @@ fn reasons(answer: &mut PlanAnswer) {
                 display(design.response_s.mean, "s"),
                 display(response, "s")
             ),
-            (_, _, None, None) => {
-                format!(
-                    "no design that meets the demand has a known price; by the number of drives, or by what of \
-                         the price is known; {sized}; {carries}"
-                )
-            }
+            (_, _, None, None) => format!(
+                "no design that meets the demand has a known price: fewer unknown prices come first, then a lower \
+                 known part; {sized}; {carries}"
+            ),
             _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };
     }

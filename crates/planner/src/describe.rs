@@ -58,7 +58,11 @@ pub(crate) fn design(
         deviation,
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
-        rebuilding_response_s: rebuilding.and_then(|found| found.response_s).map(figures),
+        // what cannot keep up with a member missing cannot while it is rebuilt; that is watched for a minute only
+        rebuilding_response_s: rebuilding
+            .and_then(|found| found.response_s)
+            .filter(|_| degraded.is_some_and(|found| found.response_s.is_some()))
+            .map(figures),
         limit: utilization.first().map_or_else(|| "unknown".into(), |part| part.part.clone()),
         utilization,
         headroom: headroom(&design, demand),

@@ -124,6 +124,18 @@ fn a_rebuild_under_load_takes_no_less_than_at_best() {
 }
 
 #[test]
+fn what_cannot_keep_up_without_a_member_cannot_while_it_is_rebuilt() {
+    // as many disks as just keep up: one less does not
+    let demand = Demand { capacity_bytes: Some(40e12), ..Demand::typed(400.0, 200.0, 8192.0) };
+    let limits = PlanLimits { drives: vec!["hus726t6tale6l4".into()], levels: vec![ArrayLevel::Raid5], ..limits() };
+    let found = answer(&demand, &limits);
+    let design = &found.designs[0];
+    assert!(design.utilization[0].utilization > 0.9, "{design:?}");
+    assert!(design.degraded_response_s.is_none() && design.rebuilding_response_s.is_none(), "{design:?}");
+    assert!(notes(&found).contains("rank 1: it cannot keep up with the demand after a member"), "{}", notes(&found));
+}
+
+#[test]
 fn sequential_requests_to_volumes_count_by_their_bytes() {
     // 1,000 of 64 KiB a second are 62.5 MiB/s; as random ones, they count as 1,000 MiB/s on st1
     let demand = Demand { capacity_bytes: Some(5e12), ..Demand::typed(1000.0, 0.0, 65_536.0) };

@@ -1,5 +1,5 @@
-//! Disks that `iostat -z` leaves out of a report, because they did nothing: their rates are 0 and not unknown, else only
-//! the ticks in which all disks work would count.
+//! Disks that `iostat -z` leaves out of a report, because they did nothing: their rates are 0 and not unknown. Else
+//! only the ticks in which all disks work would count.
 
 use std::collections::{HashMap, HashSet};
 
