@@ -58,20 +58,13 @@ pub(crate) fn design(
         deviation,
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
-        // what cannot keep up with a member missing cannot while it is rebuilt; that is watched for a minute only
-        rebuilding_response_s: rebuilding
-            .and_then(|found| found.response_s)
-            .filter(|_| degraded.is_some_and(|found| found.response_s.is_some()))
-            .map(figures),
+        rebuilding_response_s: rebuilding_response(degraded, rebuilding),
         limit: utilization.first().map_or_else(|| "unknown".into(), |part| part.part.clone()),
         utilization,
         headroom: headroom(&design, demand),
         full_after_days: full_after(&design, demand),
         rebuild_s: rebuild.map(|found| found.0),
-        rebuild_loaded_s: rebuilding
-            .and_then(|found| found.rebuild_bytes_per_s)
-            .zip(rebuild)
-            .map(|(rate, (best_s, _))| best_s * slower(part, rate)),
+        rebuild_loaded_s: rebuild_loaded(part, rebuild, rebuilding),
         rebuild_floor_s: rebuild.map(|found| found.1),
         loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
         loss: losses(part, judged, limits),
@@ -229,6 +222,24 @@ fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64
     let rate = part.stream_bytes_per_s.filter(|_| survives_one(judged))?;
     let (best, floor) = md_rebuild_hours(part.bytes, rate);
     Some((best * 3600.0, floor * 3600.0))
+}
+
+/// While a spare is rebuilt: what cannot keep up with a member missing cannot then, which is watched for a minute only.
+fn rebuilding_response(
+    degraded: Option<SimulatedResponse>,
+    rebuilding: Option<SimulatedResponse>,
+) -> Option<ResponseFigures> {
+    degraded?.response_s?;
+    rebuilding?.response_s.map(figures)
+}
+
+/// Seconds of a rebuild under the demand.
+fn rebuild_loaded(
+    part: &DesignPart,
+    rebuild: Option<(f64, f64)>,
+    rebuilding: Option<SimulatedResponse>,
+) -> Option<f64> {
+    Some(rebuild?.0 * slower(part, rebuilding?.rebuild_bytes_per_s?))
 }
 
 /// How much longer a rebuild takes under the demand: it is watched where drives begin, on the fastest tracks, and not
