@@ -209,6 +209,53 @@ fn wrong_usage_is_told_and_nothing_is_written() {
 }
 
 #[test]
+fn options_without_effect_and_negative_numbers_are_refused_by_name() {
+    let load = ["plan", "--reads", "100", "--capacity", "1TB"];
+    let cases: [(&[&str], &str); 7] = [
+        (&["--comfort", "2"], "--comfort needs a log"),
+        (&["--spares", "1", "--levels", "raid0"], "--spares is for levels with redundancy"),
+        (&["--percentile", "50"], "--percentile needs a log"),
+        (&["--writes", "-1"], "--writes -1: expected 0"),
+        (&["--budget", "-1"], "--budget `-1`"),
+        (&["--years", "-1"], "--years -1: expected more than 0"),
+        (&["--max-loss", "-1"], "--max-loss -1: expected a chance"),
+    ];
+    for (more, says) in cases {
+        let said = refused(&[&load[..], more].concat());
+        assert!(said.contains(says), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn the_screen_says_what_the_fields_say() {
+    // of a price that is not known, the first is not the cheapest
+    let said = text(&["plan", "--reads", "10", "--capacity", "4GB", "--drives", "compaq-4gb", "--list", "1"]);
+    assert!(said.contains("\nFirst design that meets the demand") && !said.contains("Cheapest"), "{said}");
+    // petabytes; reads and writes of two sizes; what fails and costs more is not called cheaper
+    let large = ["plan", "--reads", "50", "--writes", "10", "--size", "8K", "--write-size", "64K", "--capacity", "2PB"];
+    let large = [&large[..], &["--only", "hdd", "--max-drives", "200", "--list", "1"]].concat();
+    assert_eq!(json(&large)["demand"]["capacity_bytes"], 2e15);
+    let said = text(&large);
+    assert!(said.starts_with("50 reads/s and 10 writes/s of 8.19 kB and 65.5 kB, 2000 TB"), "{said}");
+    assert!(said.contains("--max-loss excludes such designs"), "{said}");
+    let first = ["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "20ms"];
+    let answer = json(&first);
+    let rejected = answer["rejected"].as_array().expect("rejected");
+    let others = rejected.iter().filter(|r| r["cheaper"] == false).count();
+    assert!(rejected.iter().all(|r| r["cost"].is_number() && r["price_period"].is_string()), "{answer}");
+    let said = text(&first);
+    assert_eq!(said.contains("\nOther designs that fail\n"), others > 0, "{said}");
+    // with a growth, how long the capacity lasts
+    let grows = ["plan", "--reads", "10", "--capacity", "1TB", "--growth", "1GB", "--drives", "samsung-980pro-1tb"];
+    let said = text(&grows);
+    assert!(said.contains("full at once") && said.contains("(--horizon)"), "{said}");
+    // more than may be bought is not recommended without a word
+    let most = ["plan", "--reads", "10", "--capacity", "20TB", "--drives", "samsung-980pro-1tb", "--levels", "raid5"];
+    let said = text(&most);
+    assert!(said.contains("27 recommended") && said.contains("more than --max-drives 24 allows"), "{said}");
+}
+
+#[test]
 fn the_first_lines_say_what_to_take() {
     let said = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
     let mut lines = said.lines();

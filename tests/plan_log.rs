@@ -173,6 +173,22 @@ fn credits_are_replayed_along_the_log() {
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", said(&output));
     }
     assert_eq!(ask("gp2:20GiB", &["--instance", "m99.huge"]).status.code(), Some(2));
+    for (volume, more, says) in [
+        ("gp22:20GiB", &[][..], "did you mean `gp2`?"),
+        ("gp2:20GiB", &["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
+        ("azure-p10:128GiB", &["--instance", "m6i.large"], "--instance m6i.large is of aws, but --volume azure-p10"),
+    ] {
+        let output = ask(volume, more);
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{volume}");
+        assert!(said(&output).contains(says), "{}", said(&output));
+    }
+    // some 25 to 80 requests a second are below the 100 operations, and ten times as many use credits
+    let more = success(&ask("gp2:20GiB", &["--comfort", "10"]));
+    assert!(number(&more, "/buckets/0/lowest_balance") < number(&found, "/buckets/0/lowest_balance"), "{more}");
+    // small random requests count as 1 MiB each on st1: 5 MiB/s are exceeded
+    let slow = success(&ask("st1:125GiB", &[]));
+    assert!(number(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
+    assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
 }
 
 #[test]
@@ -228,6 +244,16 @@ fn a_fleet_is_one_purchase_list() {
     assert_eq!(rows.iter().filter_map(|row| row["machines"].as_u64()).sum::<u64>(), 2, "{found}");
     let one = number(&found, "/machines/0/design/price");
     assert!((number(&found, "/total_month") - 2.0 * one).abs() < 1e-6, "{found}");
+    assert_eq!((&found["without_design"], &found["total_once"]), (&1.into(), &0.0.into()), "{found}");
+    // controllers are bought as well, and what of the prices is known counts
+    let boards = ["--controllers", "sas3-hba-8", "--only", "hdd", "--drives", "st20000nm007d", "--capacity", "36GB"];
+    let boards = diskwright(&[&["plan", "--fleet", "--from", &log, &log, text(&idle)], &boards[..]].concat());
+    let screen = String::from_utf8_lossy(&boards.stdout).into_owned();
+    assert!(screen.contains("sas3-hba-8") && screen.contains("st20000nm007d"), "{screen}");
+    assert!(screen.contains("1 machine has no design") && !screen.contains("-0.00"), "{screen}");
+    let all: f64 =
+        screen.lines().find_map(|l| l.strip_prefix("in all: ")?.split(' ').next()?.parse().ok()).expect("a sum");
+    assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
 }
 
 #[test]
@@ -267,14 +293,22 @@ fn what_is_no_load_is_told() {
     let found = json(&diskwright(&[&["plan", "--json", "--demand-only", "--from", &reads], &columns[..]].concat()));
     // no writes is a load, and its queue is not known
     assert_eq!((number(&found, "/demand/writes_per_s"), &found["demand"]["queue"]), (0.0, &Value::Null), "{found}");
+    let page = text(&folder.join("page.html")).to_owned();
     for wrong in [
         &["--from", &reads, "--percentile", "0"][..],
         &["--from", &reads, "--comfort", "-1"],
         &["--from", &reads, "--reads", "10"],
+        &["--from", &reads, "--size", "64K"],
+        &["--from", &reads, "--what-if", "load +10%", "--comfort", "2"],
+        &["--from", &reads, "--demand-only", "--html", &page],
+        &["--from", &reads, "--fleet", "--html", &page],
+        &["--from", &reads, "--volume", "gp2:1TiB", "--svg", &page],
+        &["--from", &reads, "--what-if", "load +10%", "--html", &page],
         &["--what-if", "load +10%"],
         &["--users", "10"],
     ] {
         let output = diskwright(&[&["plan"], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
     }
+    assert!(!Path::new(&page).exists(), "a page was written");
 }

@@ -15,7 +15,9 @@ pub enum UnitError {
     #[error("invalid duration `{0}`: it must be between 1 ms and 100000 d")]
     DurationRange(String),
     /// Not a size.
-    #[error("`{0}` is not a size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB")]
+    #[error(
+        "`{0}` is not a size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, P, PB, PiB"
+    )]
     Size(String),
 }
 
@@ -66,6 +68,8 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         "gb" => 1e9,
         "t" | "tib" => 1_099_511_627_776.0,
         "tb" => 1e12,
+        "p" | "pib" => 1_125_899_906_842_624.0,
+        "pb" => 1e15,
         _ => return Err(wrong()),
     };
     let bytes = number * unit_bytes;

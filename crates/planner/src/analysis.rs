@@ -2,12 +2,14 @@
 //! and parts that people know. Percentiles are the planner's own: over random designs they are nearer
 //! to the simulation than the solver's for disks and volumes (docs/planner.md).
 
+use std::sync::Arc;
+
 use diskwright_simulator::analytic::{self, UnsolvedReason};
 use diskwright_simulator::load::{
     AccessPattern, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer, RequestSizes,
 };
 use diskwright_simulator::system::{Drives, Set, System, Workload, WorkloadTarget};
-use diskwright_simulator::volume::VolumeSpec;
+use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 use diskwright_simulator::{ArrayLevel, DeviceModel};
 
 use crate::arithmetic::{usable_members, write_cost};
@@ -47,6 +49,18 @@ impl DesignResponse {
     pub fn busiest(&self) -> f64 {
         self.utilization.first().map_or(0.0, |part| part.1)
     }
+}
+
+/// The volume as the solver should see it, to which all requests are random: with limits that are higher by what
+/// sequential requests count for less.
+fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
+    let (less, all) = (volume_need(spec, demand), volume_need(spec, random));
+    let higher = |limit: RateLimit, index: usize| RateLimit {
+        baseline: limit.baseline * all[index] / less[index],
+        burst: limit.burst * all[index] / less[index],
+        ..limit
+    };
+    VolumeSpec { operations: higher(spec.operations, 0), bytes: higher(spec.bytes, 1), ..spec.clone() }
 }
 
 /// Blocks of a size, at least one.
@@ -126,7 +140,12 @@ impl StorageDesign<'_> {
         // a cache takes writes at once; what it sends on is as much as without it
         let write_back = self.path.filter(|path| path.write_back);
         let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
-        match analytic::solve(&through.system(&random, 0)) {
+        let mut system = through.system(&random, 0);
+        let joins = demand.sequential_share.is_some_and(|share| share > 0.0);
+        if let (DeviceModel::Volume(spec), Some(group), true) = (&self.part.device, system.drives.first_mut(), joins) {
+            group.device = DeviceModel::Volume(Arc::new(merging(spec, demand, &random)));
+        }
+        match analytic::solve(&system) {
             Ok(solution) => {
                 let is_volume = !limits.is_empty();
                 let mut busiest = limits;

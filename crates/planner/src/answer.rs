@@ -19,7 +19,8 @@ pub struct PlanAnswer {
     pub designs: Vec<PlannedDesign>,
     /// True where the designs meet the demand; else the first is the nearest possible.
     pub feasible: bool,
-    /// Cheaper designs that fail, each with where and by how much.
+    /// Designs that fail, each with where and by how much: the cheaper ones, and those of which only the simulation
+    /// showed it.
     pub rejected: Vec<RejectedDesign>,
     /// The cheapest design for each response, from the cheapest on.
     pub frontier: Vec<FrontierPoint>,
@@ -225,8 +226,14 @@ pub struct RejectedDesign {
     pub because: String,
     /// The part or demand that it fails at.
     pub limit: String,
-    /// Its price, where it is known.
+    /// Its price, once for hardware and a month for volumes; `None` where it is not known.
     pub price: Option<f64>,
+    /// `once` or `month`.
+    pub price_period: PricePeriod,
+    /// What it costs over the mission.
+    pub cost: Option<f64>,
+    /// True where it costs less than the first of the list; `None` where either is not known.
+    pub cheaper: Option<bool>,
 }
 
 /// A design that no other beats in both cost and response.

@@ -13,18 +13,16 @@ use crate::bought::bought;
 use crate::demand::{Demand, ResponseStatistic};
 use crate::describe;
 use crate::limits::PlanLimits;
+use crate::notes;
 use crate::parts::{DesignPart, parts};
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, controllers};
-use crate::prices::is_old;
-use crate::search::{JudgedDesign, SearchOutcome, search, worst_failure};
+use crate::search::{JudgedDesign, JudgedWith, SearchOutcome, search, told_failure, worst_failure};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
 /// Simulation and analysis further apart than this are flagged.
 pub const AGREE: f64 = 0.15;
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
-/// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
-const BURSTY: f64 = 1.5;
 /// Cheaper designs that fail, at most.
 const MOST_REJECTED: usize = 8;
 
@@ -41,6 +39,11 @@ impl<'a> PlanContext<'a> {
     pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
         let JudgedDesign { level, count, unit_bytes, .. } = *judged;
         StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
+    }
+
+    /// What designs are judged by.
+    fn with(&self) -> JudgedWith<'a> {
+        (self.demand, self.limits, self.parts, self.offers)
     }
 
     /// The controllers of a judged one.
@@ -112,22 +115,26 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
         }
     }
     answer.rejected.truncate(MOST_REJECTED);
+    for rejected in &mut answer.rejected {
+        rejected.cheaper = best_cost.zip(rejected.cost).map(|(best, cost)| cost < best);
+    }
     if feasible {
         answer.break_even = break_even(&context, &list);
     }
     reasons(&mut answer);
-    answer.notes = notes(&context, &outcome, &answer);
+    answer.notes = notes::notes(&context, &outcome, &answer);
     Ok(answer)
 }
 
-/// Cheaper first; what has no price comes after what has one, by what of it is known, by number, then by
-/// response.
+/// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
+/// because it has no price, by what of it is known, by number, then by response.
 fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
     let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
     cost(a)
         .total_cmp(&cost(b))
+        .then(a.unknown_prices.cmp(&b.unknown_prices))
         .then(a.known_price.total_cmp(&b.known_price))
         .then((a.count + a.spares).cmp(&(b.count + b.spares)))
         .then(boards(a).cmp(&boards(b)))
@@ -186,7 +193,7 @@ impl<'a> ShortList<'a> {
             Some((because, limit)) => {
                 let title = context.title(judged);
                 self.refused.insert(title.clone());
-                self.rejected.push(RejectedDesign { design: title, because, limit, price: judged.price });
+                self.rejected.push(rejected(context, judged, (because, limit)));
             }
             None => {
                 self.taken.push((kind(context, judged), judged.level.name(), medium(context, judged)));
@@ -231,11 +238,8 @@ fn missed(demand: &Demand, found: &SimulatedResponse) -> Option<(String, String)
 
 /// Where nothing meets the demand: what misses it by least.
 fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<SimulatedDesign> {
-    let asked = (context.demand, context.limits);
-    let with_worst = |judged: &JudgedDesign| JudgedDesign {
-        failure: worst_failure(judged, asked, context.parts, context.offers),
-        ..judged.clone()
-    };
+    let with_worst =
+        |judged: &JudgedDesign| JudgedDesign { failure: worst_failure(judged, context.with()), ..judged.clone() };
     let failing: Vec<JudgedDesign> = outcome.failing.iter().map(with_worst).collect();
     let factor = |design: &JudgedDesign| design.failure.as_ref().map_or(f64::INFINITY, |failure| failure.factor);
     let best = failing.iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)));
@@ -268,9 +272,14 @@ fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>
 
 /// Why a design is not on the list.
 fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign) -> Option<RejectedDesign> {
-    let failure = judged.failure.as_ref()?;
-    let (because, limit) = (failure.because.clone(), failure.limit.clone());
-    Some(RejectedDesign { design: context.title(judged), because, limit, price: judged.price })
+    let failure = told_failure(judged, context.with())?;
+    Some(rejected(context, judged, (failure.because, failure.limit)))
+}
+
+fn rejected(context: &PlanContext<'_>, judged: &JudgedDesign, (because, limit): (String, String)) -> RejectedDesign {
+    let price_period = context.parts[judged.part].period();
+    let (price, cost) = (judged.price, judged.cost);
+    RejectedDesign { design: context.title(judged), because, limit, price, price_period, cost, cheaper: None }
 }
 
 /// Designs that no other beats in cost and response, the cheapest first.
@@ -332,6 +341,9 @@ fn break_even(context: &PlanContext<'_>, list: &[SimulatedDesign]) -> Vec<BreakE
         );
         all.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
     }
+    // of designs of one part, a lower price makes that with the higher limit the first: the others never are
+    let limits: Vec<(String, f64)> = all.iter().map(|turn| (turn.part.clone(), turn.below)).collect();
+    all.retain(|turn| !limits.iter().any(|(part, below)| *part == turn.part && *below > turn.below));
     all
 }
 
@@ -366,67 +378,11 @@ fn reasons(answer: &mut PlanAnswer) {
                 display(design.response_s.mean, "s"),
                 display(response, "s")
             ),
+            (_, _, None, None) => format!(
+                "no design that meets the demand has a known price: fewer unknown prices come first, then a lower \
+                 known part; {sized}; {carries}"
+            ),
             _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };
     }
-}
-
-/// What to know when reading the answer.
-fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
-    let (demand, limits) = (context.demand, context.limits);
-    let mut notes = Vec::new();
-    if demand.capacity_bytes.is_none() {
-        notes.push("no capacity was given: designs are sized only by load (--capacity)".into());
-    }
-    if demand.response.is_none() {
-        notes.push("no response time was given: designs only have to keep up (--response)".into());
-    }
-    if demand.sequential_share.is_none_or(|share| share > 0.0) {
-        notes.push("the analysis treats every request as random; sequential ones are faster on rotating disks".into());
-    }
-    if demand.burstiness.is_some_and(|burst| burst > BURSTY) {
-        notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
-    }
-    for design in &answer.designs {
-        if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &limits.today)) {
-            notes.push(format!("the price of {} is older than a year ({date})", design.part));
-        }
-        if design.agrees == Some(false) {
-            let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
-            notes.push(format!("rank {}: analysis and simulation are {share} % apart", design.rank));
-        }
-        if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 && design.rank > 0 {
-            notes.push(format!(
-                "rank {}: {} I/Os per second on each member by this model, {} by the factors of NT Magazine 1998",
-                design.rank,
-                digits(design.member_load_per_s),
-                digits(design.member_load_published_per_s)
-            ));
-        }
-    }
-    let offers = answer.designs.iter().filter_map(|design| limits.volume(&design.part));
-    for offer in offers {
-        if let Some(why) = &offer.unverified {
-            notes.push(format!("the price of {} is second-hand: {why}", offer.id));
-        }
-        if let Some(burst) = offer.burst {
-            notes.push(format!("{}: bursts to {} IOPS do not count, because they end", offer.id, digits(burst.iops)));
-        }
-    }
-    if let Ok(Some(caps)) = limits.instance_caps()
-        && let Some(most) = caps.most
-    {
-        notes.push(format!(
-            "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",
-            caps.id,
-            digits(caps.baseline.iops),
-            display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
-            digits(most.iops),
-            display(most.mb_s * 1e6, "bytes_per_s")
-        ));
-    }
-    let mut seen = BTreeSet::new();
-    notes.retain(|note| seen.insert(note.clone()));
-    notes.extend(outcome.unsolved.iter().map(|what| format!("not checked: {what}")));
-    notes
 }

@@ -1,19 +1,18 @@
 //! A design of the short list with all that is told of it.
 
 use crate::analysis::{DesignResponse, StorageDesign};
-use crate::answer::{
-    LossFigures, PartUtilization, PlannedController, PlannedDesign, PricePeriod, ResponseFigures, RuleFigures,
-};
+use crate::answer::{LossFigures, PartUtilization, PlannedController, PlannedDesign, ResponseFigures, RuleFigures};
 use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
 use crate::bought::bought;
 use crate::choose::{AGREE, PlanContext};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
+use crate::losses::{loss, repair_hours};
 use crate::parts::DesignPart;
 use crate::paths::DesignPath;
 use crate::reliability::drawn::{MissionOutcome, MissionPlan, draw};
-use crate::reliability::{CORRELATION, MemberReliability, md_rebuild_hours};
-use crate::search::{JudgedDesign, largest, loss, repair_hours, statistic, sustained};
+use crate::reliability::{CORRELATION, MD_CEILING_BYTES_PER_S, MemberReliability, md_rebuild_hours};
+use crate::search::{JudgedDesign, largest, statistic, sustained};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 use crate::steps;
 
@@ -59,13 +58,13 @@ pub(crate) fn design(
         deviation,
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
-        rebuilding_response_s: rebuilding.and_then(|found| found.response_s).map(figures),
+        rebuilding_response_s: rebuilding_response(degraded, rebuilding),
         limit: utilization.first().map_or_else(|| "unknown".into(), |part| part.part.clone()),
         utilization,
         headroom: headroom(&design, demand),
         full_after_days: full_after(&design, demand),
         rebuild_s: rebuild.map(|found| found.0),
-        rebuild_loaded_s: rebuilding.and_then(|found| found.rebuild_bytes_per_s).map(|rate| part.bytes / rate),
+        rebuild_loaded_s: rebuild_loaded(part, rebuild, rebuilding),
         rebuild_floor_s: rebuild.map(|found| found.1),
         loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
         loss: losses(part, judged, limits),
@@ -85,7 +84,7 @@ fn buy(told: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesi
     let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
     let drives = judged.count + judged.spares;
     (told.price, told.cost) = (judged.price, judged.cost);
-    told.price_period = if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once };
+    told.price_period = part.period();
     told.price_date = part.price.as_ref().map(|price| price.date.clone());
     told.price_source = part.price.as_ref().map(|price| price.source.clone());
     told.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
@@ -146,7 +145,11 @@ fn five_years(limits: &PlanLimits) -> PlanLimits {
 /// With a surplus for surges, in numbers that the level can have, where it is bought by the piece.
 fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
     let count = u32::from(judged.count);
-    if part.volume.is_some() || judged.level == diskwright_simulator::ArrayLevel::Raid1 || judged.sized_by == "level" {
+    if judged.failure.is_some()
+        || part.volume.is_some()
+        || judged.level == diskwright_simulator::ArrayLevel::Raid1
+        || judged.sized_by == "level"
+    {
         return count;
     }
     let more = with_surplus(count, limits.surplus);
@@ -170,7 +173,11 @@ fn utilization(
 ) -> Vec<PartUtilization> {
     let calm = match response {
         Some(response) => Some((response.clone(), 1.0)),
-        None => design.respond(&demand.scaled(0.5 * most)).ok().flatten().map(|found| (found, 2.0 / most)),
+        // the first part is full at the most that it sustains, and the others in proportion
+        None => design.respond(&demand.scaled(0.5 * most)).ok().flatten().map(|found| {
+            let exact = if design.part.volume.is_some() { 0.5 } else { found.busiest() };
+            (found, 1.0 / (most * exact))
+        }),
     };
     let Some((response, factor)) = calm else { return Vec::new() };
     let part = |(part, share): (String, f64)| PartUtilization { part, utilization: share * factor };
@@ -215,6 +222,31 @@ fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64
     let rate = part.stream_bytes_per_s.filter(|_| survives_one(judged))?;
     let (best, floor) = md_rebuild_hours(part.bytes, rate);
     Some((best * 3600.0, floor * 3600.0))
+}
+
+/// While a spare is rebuilt: what cannot keep up with a member missing cannot then, which is watched for a minute only.
+fn rebuilding_response(
+    degraded: Option<SimulatedResponse>,
+    rebuilding: Option<SimulatedResponse>,
+) -> Option<ResponseFigures> {
+    degraded?.response_s?;
+    rebuilding?.response_s.map(figures)
+}
+
+/// Seconds of a rebuild under the demand.
+fn rebuild_loaded(
+    part: &DesignPart,
+    rebuild: Option<(f64, f64)>,
+    rebuilding: Option<SimulatedResponse>,
+) -> Option<f64> {
+    Some(rebuild?.0 * slower(part, rebuilding?.rebuild_bytes_per_s?))
+}
+
+/// How much longer a rebuild takes under the demand: it is watched where drives begin, on the fastest tracks, and not
+/// over the whole drive.
+fn slower(part: &DesignPart, bytes_per_s: f64) -> f64 {
+    let alone = part.first_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
+    (alone / bytes_per_s).max(1.0)
 }
 
 /// By the data sheet, else by the field.

@@ -11,6 +11,7 @@ use diskwright_simulator::flash::FlashSpec;
 use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 
 use crate::PlanError;
+use crate::counted::{OperationRule, goes_on};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 use crate::period::PricePeriod;
@@ -33,6 +34,8 @@ pub struct DesignPart {
     pub bytes: f64,
     /// Bytes a second of a long transfer, on average over it.
     pub stream_bytes_per_s: Option<f64>,
+    /// The same where it begins: on the outer tracks of a disk.
+    pub first_bytes_per_s: Option<f64>,
     /// What one of them costs.
     pub price: Option<PartPrice>,
     /// Watts of one at work.
@@ -69,13 +72,21 @@ pub struct PartPrice {
     pub source: String,
 }
 
-/// Bytes a second of a long transfer: the mean of the outer and the inner tracks.
-fn disk_stream(sheet: &DataSheet) -> f64 {
+impl DesignPart {
+    /// How often it is paid.
+    pub fn period(&self) -> PricePeriod {
+        if self.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once }
+    }
+}
+
+/// Bytes a second of a long transfer: the mean of the outer and the inner tracks, and that of the outer.
+fn disk_stream(sheet: &DataSheet) -> [f64; 2] {
     let rate = |track: &TrackRate| match track {
         TrackRate::Sectors(sectors) => sectors * 512.0 * sheet.rpm / 60.0,
         TrackRate::Media(rate) | TrackRate::Sustained(rate) => *rate,
     };
-    (0.5 * (rate(&sheet.outer) + rate(&sheet.inner))).min(sheet.interface)
+    let outer = rate(&sheet.outer);
+    [0.5 * (outer + rate(&sheet.inner)), outer].map(|rate| rate.min(sheet.interface))
 }
 
 /// Bytes a second that all dies program, at most the link's.
@@ -94,16 +105,18 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
     });
     let spec = group.and_then(|group| group.spec.as_ref());
     let field = group.and_then(|group| group.field.as_ref());
+    let stream = match &entry.kind {
+        EntryKind::Mechanical(sheet) => Some(disk_stream(sheet)),
+        EntryKind::Flash(spec) => Some([flash_stream(spec); 2]),
+        _ => None,
+    };
     Ok(DesignPart {
         id: entry.id.clone(),
         name: entry.name.clone(),
         class: entry.class,
         bytes: entry.capacity as f64,
-        stream_bytes_per_s: match &entry.kind {
-            EntryKind::Mechanical(sheet) => Some(disk_stream(sheet)),
-            EntryKind::Flash(spec) => Some(flash_stream(spec)),
-            _ => None,
-        },
+        stream_bytes_per_s: stream.map(|[mean, _]| mean),
+        first_bytes_per_s: stream.map(|[_, first]| first),
         device,
         price,
         watts: prices.power(&entry.id).cloned(),
@@ -182,6 +195,8 @@ fn volumes(
     let Some(like) = catalogue::find(&offer.like) else { return };
     let EntryKind::Volume(like) = &like.kind else { return };
     let need = volume_need(like, demand);
+    // an instance counts what is moved, the volume what it is charged
+    let instance = instance.map(|caps| (caps, need[1] / demand.bytes_per_s()));
     let room = demand.capacity_after(limits.horizon_days).unwrap_or(0.0) / GIB;
     for count in 1..=limits.max_volumes.min(limits.max_drives) {
         let n = f64::from(count);
@@ -193,10 +208,13 @@ fn volumes(
             parts.push(volume_part(offer, like, &choice, count, limits, instance));
         }
         if last.is_none() {
-            // too slow for the demand: the largest that there is, which the search will refuse by name
-            let gib = (room / n).max(offer.gib[0]).ceil();
-            let (iops, rate) = (offer.iops.reachable(gib), offer.rate.reachable(gib));
-            if gib <= offer.gib[1] {
+            // too slow for the demand: the smallest that holds the data and the fastest that there is, which the
+            // search will refuse by name
+            let least = (room / n).max(offer.gib[0]).ceil();
+            let mut sizes = vec![least, offer.fastest_gib(least)];
+            sizes.dedup();
+            for gib in sizes.into_iter().filter(|gib| *gib <= offer.gib[1]) {
+                let (iops, rate) = (offer.iops.reachable(gib), offer.rate.reachable(gib));
                 parts.push(volume_part(offer, like, &VolumeChoice { gib, iops, rate }, count, limits, instance));
             }
         }
@@ -207,16 +225,15 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// Counted operations and drawn bytes a second of a demand.
 pub fn volume_need(spec: &VolumeSpec, demand: &Demand) -> [f64; 2] {
-    let unit = spec.operation_bytes as f64;
+    let rule = OperationRule::of(spec);
+    let on = goes_on(demand.sequential_share, demand.read_share());
     let mut need = [0.0; 2];
-    let kinds = [
-        (demand.reads_per_s, demand.read_size_bytes, 1.0),
-        (demand.writes_per_s, demand.write_size_bytes, spec.write_cost),
-    ];
-    for (rate, size, cost) in kinds {
-        let counted = (size / unit).ceil().max(1.0);
-        need[0] += rate * counted * cost;
-        need[1] += rate * if spec.whole_operations { counted * unit } else { size };
+    let kinds =
+        [(demand.reads_per_s, demand.read_size_bytes, false), (demand.writes_per_s, demand.write_size_bytes, true)];
+    for (rate, size, write) in kinds.into_iter().filter(|kind| kind.0 > 0.0) {
+        let [operations, bytes] = rule.request(size, write, on);
+        need[0] += rate * operations;
+        need[1] += rate * bytes;
     }
     need
 }
@@ -227,14 +244,14 @@ fn volume_part(
     choice: &VolumeChoice,
     count: u16,
     limits: &PlanLimits,
-    instance: Option<&InstanceCaps>,
+    instance: Option<(&InstanceCaps, f64)>,
 ) -> DesignPart {
     let own = |what: &str| format!("{} {what}", offer.id);
     let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
-    if let Some(caps) = instance {
+    if let Some((caps, charged)) = instance {
         // all volumes share what the instance may do
         let (each_iops, each_rate) =
-            (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 / f64::from(count));
+            (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 * charged / f64::from(count));
         if each_iops < iops.0 {
             iops = (each_iops, format!("instance {} IOPS", caps.id));
         }
@@ -258,6 +275,7 @@ fn volume_part(
         device: DeviceModel::Volume(Arc::new(spec)),
         bytes: gib * GIB,
         stream_bytes_per_s: None,
+        first_bytes_per_s: None,
         price: bill.map(|amount| PartPrice {
             amount,
             period: PricePeriod::Month,

@@ -9,6 +9,7 @@
 
 use serde::Serialize;
 
+use crate::counted::OperationRule;
 use crate::prices::{InstanceCaps, RateUnit, VolumeOffer};
 use crate::series::LoadTick;
 
@@ -64,8 +65,8 @@ pub struct BucketReplay {
     pub longest_delay_s: f64,
 }
 
-/// Replays a limit along a load.
-pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], operation_bytes: f64) -> BucketReplay {
+/// Replays a limit along a load, of which `goes_on` of the requests go on where the last one ended.
+pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, goes_on: f64) -> BucketReplay {
     let mut state = CreditLevel { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
     let mut first = None;
     let start = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
@@ -77,10 +78,8 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], operation_bytes: f64) -
                 (topped, state.balance) = (periods, bucket.credits);
             }
         }
-        let asked = match bucket.unit {
-            BucketUnit::Bytes => tick.bytes(),
-            BucketUnit::Operations => operations(tick, operation_bytes),
-        };
+        let [operations, bytes] = counted(tick, rule, goes_on);
+        let asked = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
         let throttled = state.step(bucket, asked, f64::from(tick.seconds));
         if throttled > 0.0 && first.is_none() {
             first = Some(diskwright_base::moment::rfc3339(tick.time_ns));
@@ -101,14 +100,18 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], operation_bytes: f64) -
     }
 }
 
-/// Operations as a provider counts them: a request larger than its unit counts several times. The
-/// mean size stands for all, so that a mix of sizes is counted somewhat too low.
-fn operations(tick: &LoadTick, operation_bytes: f64) -> f64 {
-    let each = |count: f32, bytes: f32| {
+/// Operations and bytes a second as a provider counts them. The mean size stands for all, so that a mix of sizes is
+/// counted somewhat too low.
+fn counted(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for (count, bytes, write) in [(tick.reads, tick.read_bytes, false), (tick.writes, tick.write_bytes, true)] {
         let (count, bytes) = (f64::from(count), f64::from(bytes));
-        if count > 0.0 { count * (bytes / count / operation_bytes).ceil().max(1.0) } else { 0.0 }
-    };
-    each(tick.reads, tick.read_bytes) + each(tick.writes, tick.write_bytes)
+        if count > 0.0 {
+            let each = rule.request(bytes / count, write, goes_on);
+            sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += count * each);
+        }
+    }
+    sums
 }
 
 #[derive(Default)]
@@ -189,15 +192,6 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
     vec![operations, flow]
 }
 
-/// The largest request that counts as one operation, as the catalogue has it for volumes of this kind.
-pub fn operation_bytes(offer: &VolumeOffer) -> f64 {
-    const USUAL: f64 = 262_144.0;
-    match diskwright_simulator::catalogue::find(&offer.like).map(|entry| &entry.kind) {
-        Some(diskwright_simulator::catalogue::EntryKind::Volume(spec)) => spec.operation_bytes as f64,
-        _ => USUAL,
-    }
-}
-
 /// The limits of an instance. One that holds its most for 30 minutes in 24 hours has credits for
 /// that, filled at the baseline by what is not used and filled up once a day.
 pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
@@ -220,6 +214,7 @@ pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counted::USUAL;
 
     fn steady(iops: f32, bytes: f32, seconds: usize) -> Vec<LoadTick> {
         let tick = |index: usize| LoadTick {
@@ -241,7 +236,7 @@ mod tests {
     fn first_second(bucket: &CreditBucket, iops: f32, bytes: f32) -> (f64, BucketReplay) {
         let seconds = 4 * 3600;
         let ticks = steady(iops, bytes, seconds);
-        let replay = replay(bucket, &ticks, 262_144.0);
+        let replay = replay(bucket, &ticks, &USUAL, 0.0);
         let throttled = replay.throttled_s;
         (seconds as f64 - throttled, replay)
     }
@@ -253,7 +248,7 @@ mod tests {
             let buckets = volume_buckets(&offer("aws-gp2"), gib, None, None);
             // a little more than the burst, so that the end of the credits is felt; the excess waits from the start
             let ticks = steady(3000.0, 3000.0 * 4096.0, 4 * 3600);
-            let replay = replay(&buckets[0], &ticks, 262_144.0);
+            let replay = replay(&buckets[0], &ticks, &USUAL, 0.0);
             let lasted = (4.0 * 3600.0 - replay.seconds_at_nothing) / 60.0;
             assert!((lasted - minutes).abs() < 0.02, "{gib} GiB: {lasted}");
             assert_eq!(replay.lowest_balance, Some(0.0));
@@ -279,7 +274,7 @@ mod tests {
         let caps = crate::prices::built_in().instances.into_iter().find(|i| i.id == "m6i.large").expect("m6i.large");
         let buckets = instance_buckets(&caps);
         let ticks = steady(40_000.0, 40_000.0 * 1024.0, 3600);
-        let once = replay(&buckets[0], &ticks, 262_144.0);
+        let once = replay(&buckets[0], &ticks, &USUAL, 0.0);
         assert!((once.seconds_at_nothing - 1800.0).abs() < 0.01, "{once:?}");
         // 25 minutes of it on two days, the baseline in between: filled up in the night
         let later = |ticks: Vec<LoadTick>, s: i64| {
@@ -289,8 +284,8 @@ mod tests {
         two.extend(later(steady(3600.0, 1e6, 86_400 - 1500), 1500));
         two.extend(later(steady(40_000.0, 1e6, 1500), 86_400));
         let flat = CreditBucket { top_up_s: None, ..buckets[0].clone() };
-        assert_eq!(replay(&buckets[0], &two, 262_144.0).throttled_s, 0.0);
-        let first = replay(&flat, &two, 262_144.0);
+        assert_eq!(replay(&buckets[0], &two, &USUAL, 0.0).throttled_s, 0.0);
+        let first = replay(&flat, &two, &USUAL, 0.0);
         assert!((first.seconds_at_nothing - 1200.0).abs() < 0.01, "{first:?}");
         assert_eq!(first.first.as_deref(), Some("1970-01-02T00:05:01Z"));
     }
@@ -307,11 +302,31 @@ mod tests {
         };
         let mut ticks = steady(200.0, 200.0 * 4096.0, 10);
         ticks.extend(steady(0.0, 0.0, 20).iter().map(|t| LoadTick { time_ns: t.time_ns + 10_000_000_000, ..*t }));
-        let done = replay(&bucket, &ticks, 262_144.0);
+        let done = replay(&bucket, &ticks, &USUAL, 0.0);
         // 1,000 too many in ten seconds need ten seconds more
         assert_eq!((done.throttled_s, done.longest_delay_s, done.lowest_balance), (20.0, 10.0, None));
         assert_eq!(done.first.as_deref(), Some("1970-01-01T00:00:01Z"));
         let one_mebi = LoadTick { reads: 10.0, read_bytes: 10.0 * 1_048_576.0, ..ticks[0] };
-        assert_eq!(operations(&one_mebi, 262_144.0), 40.0);
+        assert_eq!(counted(&one_mebi, &USUAL, 0.0)[0], 40.0);
+    }
+
+    #[test]
+    fn small_random_requests_use_up_what_counts_whole_operations() {
+        // 199 of 8 KiB a second count as 199 MiB/s on 500 GiB of st1, which has 19.5 MiB/s, and 122 for a while
+        let rule = OperationRule::of_offer(&offer("aws-st1"));
+        let buckets = volume_buckets(&offer("aws-st1"), 500.0, None, None);
+        let ticks = steady(199.0, 199.0 * 8192.0, 600);
+        let random = replay(&buckets[1], &ticks, &rule, 0.0);
+        assert!(random.throttled_s == 600.0 && random.longest_delay_s > 60.0, "{random:?}");
+        assert_eq!(replay(&buckets[1], &ticks, &rule, 1.0).throttled_s, 0.0);
+        // 100 GiB of a standard disk of Google: 75 reads, but 150 writes a second
+        let rule = OperationRule::of_offer(&offer("gcp-pd-standard"));
+        let buckets = volume_buckets(&offer("gcp-pd-standard"), 100.0, None, None);
+        let writes: Vec<LoadTick> = steady(140.0, 140.0 * 4096.0, 60)
+            .into_iter()
+            .map(|t| LoadTick { reads: 0.0, read_bytes: 0.0, writes: t.reads, write_bytes: t.read_bytes, ..t })
+            .collect();
+        assert_eq!(replay(&buckets[0], &writes, &rule, 0.0).throttled_s, 0.0);
+        assert_eq!(replay(&buckets[0], &steady(140.0, 140.0 * 4096.0, 60), &rule, 0.0).throttled_s, 60.0);
     }
 }

@@ -15,13 +15,16 @@ use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
 use crate::limits::PlanLimits;
+use crate::losses::loss;
 use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::period::PricePeriod;
-use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
 
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
+
+/// Members of an array at most, as the simulator has it.
+const MOST_MEMBERS: u16 = 128;
 
 /// Loads are tried up to so many times the demand.
 pub const MOST_FACTOR: f64 = 65_536.0;
@@ -47,6 +50,8 @@ pub struct JudgedDesign {
     pub price: Option<f64>,
     /// What of the price is known.
     pub known_price: f64,
+    /// How many sorts of what is bought have no known price.
+    pub unknown_prices: usize,
     /// What it costs over the mission.
     pub cost: Option<f64>,
     /// What made it as large as it is.
@@ -64,6 +69,8 @@ pub struct DesignFailure {
     pub because: String,
     /// How far: what is needed over what there is, above 1.
     pub factor: f64,
+    /// True where it cannot keep up, so that the figure in the sentence is the most that it could be.
+    pub overload: bool,
 }
 
 /// All that were judged.
@@ -151,6 +158,11 @@ impl DesignFamily<'_> {
         if redundant { self.limits.spares.clone() } else { vec![0] }
     }
 
+    /// Spares that every design has.
+    fn least_spares(&self) -> u16 {
+        self.spares().into_iter().min().unwrap_or(0)
+    }
+
     /// Least and largest number of members, without spares.
     fn range(&self) -> (u16, u16) {
         if let Some(volume) = &self.part.volume {
@@ -167,11 +179,11 @@ impl DesignFamily<'_> {
         // spares count among the drives, and need a place as well
         let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
         let drives = self.limits.max_drives.min(places);
-        let members = drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
+        let members = drives.saturating_sub(self.least_spares());
         let most = match self.level {
             ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
-            _ => members,
+            _ => members.min(MOST_MEMBERS),
         };
         (least.next_multiple_of(self.step()), most - most % self.step())
     }
@@ -190,15 +202,16 @@ impl DesignFamily<'_> {
         let (room, queue) = (self.least_for_room(least, most), self.least_for_queue(least));
         let Some(room) = room else {
             let failure = self.no_room(most);
-            outcome.failing.push(self.judged(most, 0, None, "capacity", Some(failure)));
+            outcome.failing.push(self.judged(most, self.least_spares(), None, "capacity", Some(failure)));
             return;
         };
         let start = room.max(queue);
         if start > most {
-            let factor = f64::from(start) / f64::from(most);
-            let because = format!("{start} drives are needed for the requests in flight, but {most} are allowed");
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
-            outcome.failing.push(self.judged(most, 0, None, "queue", Some(failure)));
+            let needed = (self.demand.queue.unwrap_or(0.0) / self.limits.queue_each).ceil();
+            let factor = needed / f64::from(most);
+            let because = format!("{needed:.0} drives are needed for the requests in flight, but {most} are allowed");
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor, overload: false };
+            outcome.failing.push(self.judged(most, self.least_spares(), None, "queue", Some(failure)));
             return;
         }
         let found = match self.least_that_responds(start, most, outcome) {
@@ -252,7 +265,7 @@ impl DesignFamily<'_> {
             if larger > last && larger <= most {
                 last = larger;
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
-                let mut design = self.judged(larger, 0, Some(response), sized_by, None);
+                let mut design = self.judged(larger, self.least_spares(), Some(response), sized_by, None);
                 design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
@@ -276,13 +289,13 @@ impl DesignFamily<'_> {
                 "its capacity suffices, but {held:.1} requests are in flight per disk, above the limit of {}",
                 self.limits.queue_each
             );
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
-            outcome.failing.push(self.judged(fails_at, 0, None, "queue", Some(failure)));
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor, overload: false };
+            outcome.failing.push(self.judged(fails_at, self.least_spares(), None, "queue", Some(failure)));
             return;
         }
         let response = self.design(fails_at).respond(self.demand).ok().flatten();
         let failure = self.too_slow(fails_at, response.as_ref());
-        outcome.failing.push(self.judged(fails_at, 0, response, "response", failure));
+        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, "response", failure));
     }
 
     /// Least number that holds what is needed.
@@ -304,7 +317,7 @@ impl DesignFamily<'_> {
             diskwright_base::units::display(have, "bytes"),
             diskwright_base::units::display(need, "bytes")
         );
-        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
+        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0), overload: false }
     }
 
     /// Least number for the requests in flight, of drives with one arm.
@@ -388,6 +401,7 @@ impl DesignFamily<'_> {
             response,
             price,
             known_price,
+            unknown_prices: bought.iter().filter(|item| item.price.is_none()).count(),
             cost: price.map(|price| price * months),
             sized_by,
             failure,
@@ -411,11 +425,13 @@ impl DesignFamily<'_> {
                     "it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"
                 ),
                 factor: cost / budget,
+                overload: false,
             }),
             None => Some(DesignFailure {
                 limit: "price".into(),
                 because: format!("its price in {currency} is unknown, so it cannot be compared with the budget"),
                 factor: f64::INFINITY,
+                overload: false,
             }),
         }
     }
@@ -432,17 +448,20 @@ impl DesignFamily<'_> {
                     "the chance of losing data is {loss:.2e} over its years of use, above the limit of {most:.2e}"
                 ),
                 factor: loss / most,
+                overload: false,
             }),
             None => Some(DesignFailure {
                 limit: "loss".into(),
                 because: "its failure rate is unknown, and so is the chance of losing data".into(),
                 factor: f64::INFINITY,
+                overload: false,
             }),
         }
     }
 
     /// What cannot keep up, by how much: from the utilization under a part of the load that it can carry,
-    /// which grows with the load (drives that reorder gain a little as it does, so that this is the most).
+    /// which grows with the load (drives that reorder gain a little as it does, so that this is the most;
+    /// [`told_failure`] has the exact figure of those that are told).
     fn overloaded(&self, design: &StorageDesign<'_>) -> DesignFailure {
         let mut part = 0.5;
         let calm = loop {
@@ -454,17 +473,28 @@ impl DesignFamily<'_> {
         };
         let busy = calm.as_ref().map_or(f64::INFINITY, |calm| calm.busiest() / part).max(1.01);
         let limit = calm.as_ref().and_then(|calm| calm.utilization.first()).map_or("members", |first| &first.0);
-        let each = match self.part.volume {
-            None => format!("  ({:.0} I/Os per second on each)", design.member_load(self.demand)),
-            Some(_) => String::new(),
-        };
-        let because = format!("{limit} cannot keep up: the demand is {:.0} % of what it sustains{each}", busy * 100.0);
+        let because = self.cannot_keep_up(design, limit, busy);
         // where the response is too long under less load as well, both are missed
         let missed = match (&calm, self.demand.response) {
             (Some(calm), Some(target)) => calm.mean_s / target.target_s,
             _ => 1.0,
         };
-        DesignFailure { limit: limit.to_owned(), because, factor: busy * missed.max(1.0) }
+        DesignFailure { limit: limit.to_owned(), because, factor: busy * missed.max(1.0), overload: true }
+    }
+
+    /// Of disks under requests that are sequential in part: the analysis does not know that these are faster.
+    fn as_random(&self) -> &'static str {
+        let sequential = self.demand.sequential_share.is_some_and(|share| share > 0.0);
+        if sequential && self.part.class == DriveClass::Hdd { ", if every request is random" } else { "" }
+    }
+
+    fn cannot_keep_up(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
+        let each = match self.part.volume {
+            None => format!(" ({:.0} I/Os per second on each)", design.member_load(self.demand)),
+            Some(_) => String::new(),
+        };
+        let busy = (busy * 100.0).max(101.0);
+        format!("{limit} cannot keep up: the demand is {busy:.0} % of what it sustains{each}{}", self.as_random())
     }
 
     fn too_slow(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
@@ -476,37 +506,54 @@ impl DesignFamily<'_> {
         let value = statistic(&design, self.demand, response, target.of);
         let show = |seconds| diskwright_base::units::display(seconds, "s");
         let because = format!(
-            "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
+            "the {} response is {}, above the limit of {}{}; {} is {:.0} % busy",
             target.of.name(),
             show(value),
             show(target.target_s),
+            self.as_random(),
             response.utilization.first().map_or("nothing", |part| &part.0),
             response.busiest() * 100.0
         );
-        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s })
+        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s, overload: false })
     }
 }
 
-/// What of everything a failing design misses by most: search stops at the first.
-pub fn worst_failure(
-    judged: &JudgedDesign,
-    (demand, limits): (&Demand, &PlanLimits),
-    parts: &[DesignPart],
-    offers: &[ControllerOffer],
-) -> Option<DesignFailure> {
+/// What designs are judged by, and with what.
+pub type JudgedWith<'a> = (&'a Demand, &'a PlanLimits, &'a [DesignPart], &'a [ControllerOffer]);
+
+/// The family of a judged design.
+fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith<'a>) -> DesignFamily<'a> {
     let JudgedDesign { part: index, level, unit_bytes: unit, path: way, .. } = *judged;
     let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
         offer: &offers[offer],
         controllers,
         write_back,
     });
-    let family = DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path };
+    DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path }
+}
+
+/// What of everything a failing design misses by most: search stops at the first.
+pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
+    let family = family(judged, with);
     let slow = || match &judged.response {
         Some(response) => family.too_slow(judged.count, Some(response)),
-        None => family.too_slow(judged.count, family.design(judged.count).respond(demand).ok().flatten().as_ref()),
+        None => family.too_slow(judged.count, family.design(judged.count).respond(with.0).ok().flatten().as_ref()),
     };
     let all = [judged.failure.clone(), slow(), family.too_dear(judged)];
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
+}
+
+/// The failure of a design that is told, with the exact share of what it sustains.
+pub fn told_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
+    let failure = judged.failure.clone()?;
+    // the limits of volumes are exact as they are
+    if !failure.overload || with.2[judged.part].volume.is_some() {
+        return Some(failure);
+    }
+    let family = family(judged, with);
+    let design = family.design(judged.count);
+    let because = family.cannot_keep_up(&design, &failure.limit, 1.0 / sustained(&design, with.0));
+    Some(DesignFailure { because, ..failure })
 }
 
 /// A statistic of the response by analysis.
@@ -546,30 +593,4 @@ pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
         }
     }
     low.max(1e-9)
-}
-
-/// Hours until a failed member is made good: replacement, where no spare waits, and the rebuild in the time
-/// that the load leaves.
-pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
-    let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
-    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest).min(0.9);
-    let wait = if design.spares > 0 { 0.0 } else { limits.replace_hours };
-    Some(wait + rebuild_hours(part.bytes, rate * idle))
-}
-
-/// Chance of losing data over the mission.
-pub fn loss(
-    part: &DesignPart,
-    design: &JudgedDesign,
-    member: MemberReliability,
-    limits: &PlanLimits,
-    correlation: f64,
-) -> Option<f64> {
-    let hours = limits.years * YEAR_HOURS;
-    let repair = if part.volume.is_some() { 0.0 } else { repair_hours(part, design, limits)? };
-    if design.level == ArrayLevel::Linear {
-        return Some(mission_loss(crate::reliability::mtbf_hours(member.afr), hours));
-    }
-    let lasts = mttdl_hours(design.level, design.count, member, part.bytes, repair, correlation)?;
-    Some(mission_loss(lasts, hours))
 }

@@ -1,6 +1,7 @@
 //! All tests of the planner, linked once.
 mod answer;
 mod hidden;
+mod honest;
 mod load;
 mod prices;
 mod reliability;

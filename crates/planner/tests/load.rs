@@ -97,8 +97,44 @@ fn what_no_demand_can_be_taken_from_is_told() {
     let mut idle = in_turn();
     idle.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (0.0, 0.0));
     assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("idle"), NoDemand::Idle);
+    // a job of 3 % of the time is below the 95 % point, and above the 99 % point
+    let mut nightly = days(1, |_| 1e12);
+    for (number, tick) in nightly.ticks.iter_mut().enumerate() {
+        let rate = if number < 43 { 500.0 } else { 0.0 };
+        (tick.reads, tick.writes, tick.read_bytes, tick.write_bytes) = (rate, 0.0, rate * 8192.0, 0.0);
+    }
+    let told = demand_from_series(&nightly, &options(95.0)).expect_err("idle at 95 %").to_string();
+    assert!(told.contains("idle for 95 %") && told.contains("2.99 %") && told.contains("--percentile 99"), "{told}");
+    assert_eq!(demand_from_series(&nightly, &options(99.0)).expect("a load").demand.reads_per_s, 500.0);
     let none = LoadSeries::default();
     assert_eq!(demand_from_series(&none, &options(95.0)).expect_err("empty"), NoDemand::NoDisk);
+}
+
+#[test]
+fn sizes_that_are_not_known_are_marked_and_merged_requests_are_no_order() {
+    let mut log = days(1, |_| 1e12);
+    log.ticks.iter_mut().for_each(|tick| (tick.read_bytes, tick.write_bytes) = (0.0, tick.writes * 4096.0));
+    log.merged = (300.0, 100.0);
+    let found = demand_from_series(&log, &options(95.0)).expect("a load");
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
+    let marks: Vec<&str> = found.demand.estimated.iter().map(|mark| mark.field.as_str()).collect();
+    assert_eq!(marks, ["read_size_bytes"]);
+    // what is left after merging may lie anywhere
+    assert_eq!((found.demand.sequential_share, found.summary.merged_share), (None, Some(0.75)));
+}
+
+#[test]
+fn one_long_tick_among_short_ones_is_a_gap() {
+    let mut log = days(1, |_| 1e12);
+    log.ticks.truncate(600);
+    // 600 ticks of a minute, then one of ten hours
+    let last = *log.ticks.last().expect("ticks");
+    log.ticks.push(LoadTick { time_ns: last.time_ns + 36_000_000_000_000, seconds: 36_000.0, ..last });
+    let found = demand_from_series(&log, &options(95.0)).expect("a load").summary;
+    assert_eq!((found.interval_s, found.ticks), (60.0, 601));
+    assert!((found.rating.sampled_share - 0.5).abs() < 1e-6, "{:?}", found.rating);
+    // the same load all the time has no spread
+    assert!(found.dispersion.expect("a load") < 1e-9, "{:?}", found.dispersion);
 }
 
 #[test]

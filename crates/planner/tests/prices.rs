@@ -78,6 +78,12 @@ fn limits_of_volumes() {
     assert_eq!([10.0, 100.0, 5334.0, 16_384.0].map(|gib| gp2.iops.included(gib)), [100.0, 300.0, 16_000.0, 16_000.0]);
     assert_eq!([170.0, 171.0].map(|gib| gp2.rate.included(gib)), [128.0, 250.0]);
     assert_eq!(gp2.choose(50.0, 1500.0, 100.0).map(|choice| choice.gib), Some(500.0));
+    // 128 MiB/s up to 170 GiB, more above
+    assert_eq!(gp2.choose(50.0, 100.0, 200.0).map(|choice| choice.gib), Some(171.0));
+    assert_eq!(gp2.choose(50.0, 100.0, 300.0), None);
+    // the smallest that is as fast as any
+    let fastest = |id: &str| offer(id).fastest_gib(1.0);
+    assert_eq!(["aws-gp2", "aws-st1", "aws-gp3", "azure-p20"].map(fastest), [5334.0, 12_800.0, 160.0, 1.0]);
     // st1: 40 MiB/s for each TiB, 500 at most
     let st1 = offer("aws-st1");
     assert_eq!([1024.0, 12_800.0, 16_384.0].map(|gib| st1.rate.included(gib)), [40.0, 500.0, 500.0]);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
-use diskwright_planner::prices::PriceList;
+use diskwright_planner::prices::{PriceList, built_in};
 use diskwright_planner::series::{MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, what_if};
 
@@ -68,6 +68,16 @@ fn what_is_not_there_and_what_cannot_be_said_are_refused() {
     for change in ["move swap to its own disk", "raid10 to raid5", "controller +1", "coffee +1", "gp9 iops 6000"] {
         assert!(matches!(ask(change), WhatIfError::Names(..)), "{change}: {}", ask(change));
     }
+    // RAID 5 has three disks at least; gp3 has 3,000 to 80,000 operations, and the size of gp2 decides
+    let volumes = |change: &str| what_if(&log, change, 90.0, None, &built_in()).expect_err(change);
+    for (told, says) in [
+        (ask("disks -2"), "needs at least 3"),
+        (volumes("gp3 iops 100000"), "3000 to 80000 operations"),
+        (volumes("gp3 iops 1000"), "3000 to 80000 operations"),
+        (volumes("gp2 iops 6000"), "its size decides"),
+    ] {
+        assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains(says), "{told}");
+    }
     // the log counts no swapping, and ten times the load is too much
     for change in ["memory +16GB", "load +900%"] {
         assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));
@@ -90,4 +100,28 @@ fn a_simulated_array_is_a_demand_of_its_front_end() {
     assert!((demand.burstiness.expect("many ticks") - 1.0).abs() < 0.15, "{demand:?}");
     assert!(found.summary.dispersion.expect("many ticks") > 3.0);
     assert_eq!(found.summary.rating.stars, 1);
+}
+
+#[test]
+fn more_operations_of_a_volume_may_need_more_throughput() {
+    let of = |users: u32| {
+        series(&format!(
+            "[watch]\nwarm_up = \"10s\"\nduration = \"300s\"\n[[drive]]\nmodel = \"aws-gp3\"\n[[workload]]\n\
+             users = {users}\nthink = {{ exponential = \"2s\" }}\nsize = \"64K\"\n"
+        ))
+    };
+    // 125 MiB/s are 2,000 of 64 KiB a second; 8,000 users with pauses of 2 s would send 4,000
+    let mut log = of(8000);
+    for users in [500, 1500, 2500, 3500] {
+        let more = of(users);
+        let (front, other) = (&mut log.fronts[0], &more.fronts[0]);
+        for half in 0..2 {
+            front.curve[half].iter_mut().zip(&other.curve[half]).for_each(|(place, sums)| place.add(sums));
+        }
+    }
+    let found = what_if(&log, "gp3 iops 6000", 95.0, Some(8000.0), &built_in()).expect("a limit was reached");
+    assert!((found.after.requests_per_s / 4000.0 - 1.0).abs() < 0.05, "{found:?}");
+    let notes = found.notes.join("\n");
+    assert!(notes.contains("aws-gp3 includes only 131 MB/s: buy throughput as well"), "{notes}");
+    assert!(notes.contains("need at least 12 GiB"), "{notes}");
 }

@@ -62,6 +62,7 @@ impl CalibrateOptions {
             output_file::check(path)?;
         }
         let documents = compare_results::read(&self.calibrate)?;
+        let against = compare_results::read(&self.against)?;
         let mut unused = Vec::new();
         let mut cells: Vec<CalibrationCell> = Vec::new();
         let credits = documents.first().and_then(cells::credits);
@@ -72,7 +73,13 @@ impl CalibrateOptions {
         if self.against.is_empty() {
             put_middles_aside(&mut cells);
         }
-        for document in &compare_results::read(&self.against)? {
+        if let (Some(first), Some(other)) = (documents.first(), against.iter().find(|d| !is_same(&documents, d))) {
+            return Err(Failure::Usage(format!(
+                "--against: results of `{}`, but the description is of `{}`",
+                other.target, first.target
+            )));
+        }
+        for document in &against {
             let aside = cells::loops(document, None, &mut unused);
             cells.extend(aside.into_iter().map(|cell| CalibrationCell { aside: true, ..cell }));
         }
@@ -103,6 +110,11 @@ fn left_out(unused: &[UnusedRun]) -> String {
     if runs.is_empty() { String::new() } else { format!("; not used: {}", runs.join(", ")) }
 }
 
+/// Whether a result is of the same target as the first.
+fn is_same(documents: &[ProbeDocument], other: &ProbeDocument) -> bool {
+    documents.first().is_none_or(|first| other.target_bytes == first.target_bytes && other.target == first.target)
+}
+
 /// The device that all results are of.
 fn device(
     documents: &[ProbeDocument],
@@ -110,7 +122,7 @@ fn device(
     credits: Option<MeasuredCredits>,
 ) -> Result<CalibratedDevice, Failure> {
     let Some(first) = documents.first() else { return Err(Failure::Usage("no result of `probe`".into())) };
-    if let Some(other) = documents.iter().find(|d| d.target_bytes != first.target_bytes || d.target != first.target) {
+    if let Some(other) = documents.iter().find(|d| !is_same(documents, d)) {
         let (one, other) = (&first.target, &other.target);
         return Err(Failure::Usage(format!(
             "these are results of `{one}` and of `{other}`; calibrate one device at a time"

@@ -17,6 +17,14 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
     (count > 0.0).then(|| [errors.iter().sum::<f64>() / count, worst, count])
 }
 
+/// Above this mean error on what was kept aside, a description is not trusted, as `--what-if` has it.
+const TRUSTED_ERROR: f64 = 0.25;
+
+/// Whether a description is good enough; `None` where nothing was kept aside.
+fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
+    summary(found.aside.iter()).map(|[mean, ..]| mean <= TRUSTED_ERROR)
+}
+
 /// What cells try, in the order in which it is told.
 const TRIES: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
 
@@ -38,6 +46,7 @@ pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
         "kind": found.kind,
         "tried": found.tried,
         "errors_aside": errors(&found.aside),
+        "trusted": is_trusted(found),
         "errors_fitted": errors(&found.fitted),
         "aside": found.aside,
         "fitted": found.fitted,
@@ -78,10 +87,11 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
     let mut text = match (summary(found.aside.iter()), found.tried.first()) {
         (Some([mean, worst, count]), Some(taken)) => told(
             &format!(
-                "Described as {}: average error {:.1} % over {count} runs kept aside, at worst {:.1} %.",
+                "Described as {}: average error {:.1} % over {count} runs kept aside, at worst {:.1} %{}.",
                 taken.form,
                 100.0 * mean,
-                100.0 * worst
+                100.0 * worst,
+                if is_trusted(found) == Some(false) { "; too much to trust the description" } else { "" }
             ),
             0,
             &style,

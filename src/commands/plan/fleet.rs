@@ -118,21 +118,29 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, S
     Ok(())
 }
 
-/// The first design of each machine, added up by part.
+/// What the first design of each machine is bought of, added up by item.
 fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     let mut rows: BTreeMap<String, PurchaseRow> = BTreeMap::new();
     for design in planned.iter().filter_map(design) {
         let monthly = design.price_period == PricePeriod::Month;
-        let part = if monthly { &design.name } else { &design.part };
-        let row =
-            rows.entry(part.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
-        row.count += u64::from(design.count + design.spares);
-        row.machines += 1;
-        row.monthly = monthly;
-        // an unknown price makes the sum unknown, never smaller
-        row.price = row.price.zip(design.price).map(|(sum, price)| sum + price);
+        for bought in &design.bought {
+            // volumes differ in size
+            let name = if monthly { &design.name } else { &bought.item };
+            let row =
+                rows.entry(name.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
+            row.count += u64::from(bought.count);
+            row.machines += 1;
+            row.monthly = monthly;
+            // an unknown price makes the sum unknown, never smaller
+            row.price = row.price.zip(bought.price).map(|(sum, price)| sum + price);
+        }
     }
     rows
+}
+
+/// Machines that the purchases leave out.
+fn without_design(planned: &[PlannedMachine]) -> usize {
+    planned.iter().filter(|machine| design(machine).is_none()).count()
 }
 
 fn design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
@@ -143,13 +151,15 @@ fn design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
 /// The sum of a period, and how many rows have no known price.
 fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
     let of_period = || rows.values().filter(move |row| row.monthly == monthly);
-    (of_period().filter_map(|row| row.price).sum(), of_period().filter(|row| row.price.is_none()).count())
+    // from 0: the sum of nothing is -0
+    let sum = of_period().filter_map(|row| row.price).fold(0.0, |sum, price| sum + price);
+    (sum, of_period().filter(|row| row.price.is_none()).count())
 }
 
 fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
     let style = output::wide_style();
     let mut loads = TextTable::new().text("machine");
-    for title in ["reads", "writes", "size", "room", "confidence"] {
+    for title in ["reads", "writes", "size", "capacity", "confidence"] {
         loads = loads.column(title, Align::Right);
     }
     let mut designs = TextTable::new().text("machine").text("design").column("price", Align::Right);
@@ -184,23 +194,35 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
     if purchases.is_empty() {
         return out;
     }
+    out + &list(planned, purchases, &limits.currency)
+}
+
+/// The purchase list, and what it leaves out.
+fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, currency: &str) -> String {
     let mut list = TextTable::new().text("to buy").column("number", Align::Right).column("machines", Align::Right);
     list = list.column("price", Align::Right);
-    let currency = &limits.currency;
     let amount = |price: Option<f64>, monthly: bool| match price {
-        Some(price) => format!("{price:.2} {currency}{}", if monthly { " a month" } else { "" }),
+        Some(price) => format!("{price:.2} {currency}{}", if monthly { " per month" } else { "" }),
         None => "unknown".into(),
     };
     for (part, row) in purchases {
         list.row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
     }
-    out += &format!("\n{}", list.render(&style));
+    let mut out = format!("\n{}", list.render(&output::wide_style()));
     for monthly in [false, true] {
         let (sum, unknown) = total(purchases, monthly);
         if sum > 0.0 || unknown > 0 {
-            let unknown = if unknown > 0 { format!(", and {unknown} of unknown price") } else { String::new() };
-            out += &format!("in all: {}{unknown}\n", amount(Some(sum), monthly));
+            out += &match (sum > 0.0, unknown) {
+                (true, 0) => format!("in all: {}\n", amount(Some(sum), monthly)),
+                (true, _) => format!("in all: {}, and {unknown} of unknown price\n", amount(Some(sum), monthly)),
+                (false, _) => format!("in all: unknown ({unknown} of unknown price)\n"),
+            };
         }
+    }
+    match without_design(planned) {
+        0 => {}
+        1 => out += "1 machine has no design and is not included.\n",
+        n => out += &format!("{n} machines have no design and are not included.\n"),
     }
     out
 }
@@ -239,6 +261,7 @@ fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow
         "total_once": sums[0].0,
         "total_month": sums[1].0,
         "unknown_prices": sums[0].1 + sums[1].1,
+        "without_design": without_design(planned),
         "currency": limits.currency,
     })
 }

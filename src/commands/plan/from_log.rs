@@ -5,14 +5,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::parse_size;
+use diskwright_base::units::{digits, display, parse_size};
 use diskwright_base::words::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
-use diskwright_planner::prices::{PriceList, VolumeOffer};
+use diskwright_planner::counted::{OperationRule, USUAL, goes_on};
+use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::replay::{self, BucketReplay};
 use diskwright_planner::series::measured::USUAL_PERCENTILE;
 use diskwright_planner::series::requests::RequestLoad;
-use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
+use diskwright_planner::series::{
+    LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
+};
 use diskwright_planner::what_if::{WhatIf, WhatIfError, what_if};
 use diskwright_planner::{PlanLimits, plan};
 use diskwright_simulator::samples::SampleRows;
@@ -24,6 +27,7 @@ use super::{Arguments, load_screen, screen};
 use crate::commands::arrays::Arrays;
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{LogWindow, Logs};
+use crate::commands::simulate::Pictures;
 use crate::commands::store::{self, StoreArguments};
 use crate::commands::{Failure, output, show_trace, simulate};
 
@@ -49,12 +53,12 @@ pub struct FromOptions {
     /// Only the load of these disks and arrays, by their names in the log (md0,sdb) [default: all]
     #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["trace", "workload"])]
     pub devices: Vec<String>,
-    /// Plan for this percentile of the load over time
-    #[arg(long, value_name = "PERCENT", default_value_t = USUAL_PERCENTILE)]
-    pub percentile: f64,
-    /// Comfort factor: plan for this multiple of the load
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    pub comfort: f64,
+    /// Plan for this percentile of the load over time [default: 95]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
+    pub percentile: Option<f64>,
+    /// Comfort factor: plan for this multiple of the load [default: 1]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, conflicts_with = "what_if")]
+    pub comfort: Option<f64>,
     /// Number of concurrent programs or users, if known; it reveals the load that saturation hides
     #[arg(long, value_name = "N")]
     pub users: Option<f64>,
@@ -92,6 +96,8 @@ impl FromOptions {
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
+            ("--percentile", self.percentile.is_some()),
+            ("--comfort", self.comfort.is_some()),
             ("--users", self.users.is_some()),
             ("--device", !self.devices.is_empty()),
             ("--since", self.since.is_some()),
@@ -106,17 +112,33 @@ impl FromOptions {
     /// How demands are taken.
     pub fn options(&self) -> Result<MeasureOptions, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
-        if !(1.0..=100.0).contains(&self.percentile) {
-            return usage(format!("--percentile {}: expected 1 to 100", self.percentile));
+        let (percentile, comfort) = (self.percentile.unwrap_or(USUAL_PERCENTILE), self.comfort.unwrap_or(1.0));
+        if !(1.0..=100.0).contains(&percentile) {
+            return usage(format!("--percentile {percentile}: expected 1 to 100"));
         }
-        if !(0.01..=100.0).contains(&self.comfort) {
-            return usage(format!("--comfort {}: expected 0.01 to 100", self.comfort));
+        if !(0.01..=100.0).contains(&comfort) {
+            return usage(format!("--comfort {comfort}: expected 0.01 to 100"));
         }
         if self.users.is_some_and(|users| !(users > 0.0 && users <= 1e9)) {
             return usage("--users: expected more than 0".into());
         }
-        let (percentile, comfort, users) = (self.percentile, self.comfort, self.users);
-        Ok(MeasureOptions { percentile, comfort, users, utc_offset_s: 0 })
+        Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
+    }
+
+    /// Pictures are of designs: where none are searched, there is nothing to draw.
+    fn check_pictures(&self, pictures: &Pictures) -> Result<(), Failure> {
+        let options = [
+            ("--what-if", self.what_if.is_some()),
+            ("--volume", self.volume.is_some()),
+            ("--fleet", self.fleet),
+            ("--demand-only", self.demand_only),
+        ];
+        match options.iter().find(|(_, given)| *given && pictures.are_asked()) {
+            Some((option, _)) => Err(Failure::Usage(format!(
+                "--html and --svg show designs, but {option} prints none; leave one of them out"
+            ))),
+            None => Ok(()),
+        }
     }
 
     pub fn window(&self) -> LogWindow {
@@ -138,15 +160,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
     arguments.pictures.check()?;
     arguments.demand.check_beside_log()?;
+    from.check_pictures(&arguments.pictures)?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
-    // what is typed wrongly is told before a long log is read
-    let volume = from.volume.as_deref().map(|text| volume(text, &limits.prices)).transpose()?;
-    if let Some(change) = &from.what_if {
-        diskwright_planner::what_if::parse(change)
-            .map_err(|because| Failure::Usage(format!("--what-if `{change}`: {because}")))?;
-    }
+    let volume = typed(from, &limits)?;
     let series = series(from)?;
     let options = in_zone(&options, &series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -156,7 +174,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let limits = PlanLimits { existing, ..limits };
     let predicted = from.what_if.as_deref().map(|change| predict(&series, change, &options, &limits.prices));
     let predicted = predicted.transpose()?;
-    let buckets = volume.map(|volume| buckets(&series, &volume, &limits)).transpose()?;
+    let buckets =
+        volume.map(|volume| replayed(&series, &volume, &limits, &mut measured, options.comfort)).transpose()?;
     let searched = predicted.is_none() && buckets.is_none() && !from.demand_only;
     let answer = searched.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::failure)?;
     if let Some(answer) = &answer {
@@ -190,6 +209,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         text += &screen::draw(answer, &limits, &style);
     }
     output::text(&text)
+}
+
+/// What is typed wrongly is told before a long log is read; gives the volume that was named.
+fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolume>, Failure> {
+    let volume = from.volume.as_deref().map(|text| volume(text, &limits.prices)).transpose()?;
+    if let Some(volume) = &volume {
+        instance(&volume.offer, limits)?;
+    }
+    if let Some(change) = &from.what_if {
+        diskwright_planner::what_if::parse(change)
+            .map_err(|because| Failure::Usage(format!("--what-if `{change}`: {because}")))?;
+    }
+    Ok(volume)
 }
 
 /// The demand with the names of the contract that are worked out.
@@ -313,7 +345,9 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let name = parts.next().unwrap_or_default().to_lowercase();
     let offer = prices.volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
-        wrong(format!("unknown volume; volumes: {}", ids.join(", ")))
+        let short = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
+        let near = did_you_mean(&name, short.chain(ids.iter().copied()).collect::<Vec<&str>>());
+        wrong(format!("unknown volume{near}; volumes: {}", ids.join(", ")))
     })?;
     let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;
     let gib = parse_size(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
@@ -331,17 +365,62 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     }
 }
 
-/// The credits of a volume and of the instance that was named along a load.
-fn buckets(series: &LoadSeries, volume: &ReplayedVolume, limits: &PlanLimits) -> Result<Vec<BucketReplay>, Failure> {
-    let mut all = replay::volume_buckets(&volume.offer, volume.gib, volume.iops, None);
-    if let Some(name) = &limits.instance {
-        let caps = limits.prices.instances.iter().find(|caps| caps.id.eq_ignore_ascii_case(name));
-        let caps = caps.ok_or_else(|| {
-            let ids: Vec<&str> = limits.prices.instances.iter().map(|i| i.id.as_str()).collect();
-            Failure::Usage(format!("--instance `{name}`: unknown instance; instances: {}", ids.join(", ")))
-        })?;
-        all.extend(replay::instance_buckets(caps));
+/// The credits of a volume and of the instance that was named along a load, and what to know about them.
+fn replayed(
+    series: &LoadSeries,
+    volume: &ReplayedVolume,
+    limits: &PlanLimits,
+    measured: &mut MeasuredDemand,
+    comfort: f64,
+) -> Result<Vec<BucketReplay>, Failure> {
+    let offer = &volume.offer;
+    let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled(comfort)).collect();
+    let rule = OperationRule::of_offer(offer);
+    let on = goes_on(series.sequential_share, measured.demand.read_share());
+    let mut all: Vec<BucketReplay> = replay::volume_buckets(offer, volume.gib, volume.iops, None)
+        .iter()
+        .map(|bucket| replay::replay(bucket, &ticks, &rule, on))
+        .collect();
+    if let Some(caps) = instance(offer, limits)? {
+        // an instance counts what is moved
+        all.extend(replay::instance_buckets(caps).iter().map(|bucket| replay::replay(bucket, &ticks, &USUAL, 0.0)));
     }
-    let operation_bytes = replay::operation_bytes(&volume.offer);
-    Ok(all.iter().map(|bucket| replay::replay(bucket, &series.ticks, operation_bytes)).collect())
+    let mut notes = Vec::new();
+    if let Some(caps) = instance(offer, limits)?.filter(|caps| caps.most.is_none()) {
+        notes.push(format!("{}: no rates above its baseline are known, so only the baseline is allowed", caps.id));
+    }
+    if let Some(bytes) = measured.demand.capacity_bytes.filter(|bytes| *bytes > volume.gib * 1_073_741_824.0) {
+        notes.push(format!(
+            "{} are in use, more than the volume's {} GiB",
+            display(bytes, "bytes"),
+            digits(volume.gib)
+        ));
+    }
+    if rule.whole {
+        let unit = display(rule.unit_bytes, "bytes");
+        notes.push(match series.sequential_share {
+            Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
+            None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
+        });
+    }
+    if !measured.summary.hidden.is_empty() {
+        notes.push(
+            "the disks were saturated: only the load that they served was replayed, not what programs would send to \
+             a faster volume"
+                .into(),
+        );
+    }
+    measured.summary.notes.append(&mut notes);
+    Ok(all)
+}
+
+/// The instance that was named, which is of the volume's provider.
+fn instance<'a>(offer: &VolumeOffer, limits: &'a PlanLimits) -> Result<Option<&'a InstanceCaps>, Failure> {
+    match limits.instance_caps().map_err(super::failure)? {
+        Some(caps) if caps.provider != offer.provider => Err(Failure::Usage(format!(
+            "--instance {} is of {}, but --volume {} of {}",
+            caps.id, caps.provider, offer.id, offer.provider
+        ))),
+        caps => Ok(caps),
+    }
 }

@@ -56,9 +56,10 @@ fn percentiles(measured: &MeasuredDemand) -> TextTable {
     table
 }
 
+/// Devices that are shown.
+const MOST: usize = 12;
+
 fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
-    /// Devices that are shown.
-    const MOST: usize = 12;
     let mut table = TextTable::new()
         .text("device")
         .text("type")
@@ -83,7 +84,11 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
 
 fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
-    let mut lines = vec![format!(
+    let mut lines = Vec::new();
+    if summary.devices.len() > MOST {
+        lines.push(format!("and {} more devices (--json shows all)", summary.devices.len() - MOST));
+    }
+    lines.push(format!(
         "planned for: {} reads/s of {}, {} writes/s of {} (percentile {}, times {})",
         digits(demand.reads_per_s),
         display(demand.read_size_bytes, "bytes"),
@@ -91,12 +96,12 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
         display(demand.write_size_bytes, "bytes"),
         digits(options.percentile),
         digits(options.comfort)
-    )];
+    ));
     if summary.devices.len() > 1 {
         lines.push(format!(
             "the sum of the devices' own percentiles is {}: it would oversize by {:.0} %",
             display(summary.sum_of_percentiles_per_s, "per_s"),
-            (summary.oversize - 1.0) * 100.0
+            (summary.oversize - 1.0).max(0.0) * 100.0
         ));
     }
     let burst = demand.burstiness.map_or("no data".into(), digits);

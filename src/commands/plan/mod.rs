@@ -38,6 +38,9 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_asked() {
+        if arguments.pictures.are_asked() {
+            return Err(Failure::Usage("--html and --svg show designs, but --calibrate describes a device".into()));
+        }
         return arguments.calibration.run(arguments.json);
     }
     if arguments.from.is_asked()? {

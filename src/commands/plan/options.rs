@@ -15,19 +15,22 @@ use diskwright_simulator::{ArrayLevel, catalogue};
 use crate::commands::Failure;
 use crate::commands::when::rfc3339;
 
+/// Bytes of a request whose size was not given.
+const USUAL_SIZE: u64 = 8192;
+
 /// What storage has to do.
 #[derive(Args)]
 #[command(next_help_heading = "Demand")]
 pub struct DemandOptions {
     /// Reads per second
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     reads: Option<f64>,
     /// Writes per second
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     writes: Option<f64>,
-    /// Size of a request (8K)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8K")]
-    size: u64,
+    /// Size of a request [default: 8K]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Option<u64>,
     /// Size of a write, if it differs from that of a read
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_size: Option<u64>,
@@ -41,7 +44,7 @@ pub struct DemandOptions {
     #[arg(long, value_name = "STATISTIC", requires = "response", default_value = "mean")]
     response_of: String,
     /// Requests in flight, as measured today; mechanical drives are sized at two each
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     queue: Option<f64>,
     /// Share of requests that are sequential (30%)
     #[arg(long, value_name = "SHARE")]
@@ -62,7 +65,7 @@ pub struct DemandOptions {
 #[command(next_help_heading = "Limits")]
 pub struct LimitOptions {
     /// Maximum cost of a design over its years of use (5000, 5000EUR)
-    #[arg(long, value_name = "PRICE")]
+    #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     budget: Option<String>,
     /// Currency of prices; currencies are not converted
     #[arg(long, value_name = "CODE")]
@@ -107,10 +110,10 @@ pub struct LimitOptions {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_size)]
     stripe_unit: Vec<u64>,
     /// Years of use, for costs and losses
-    #[arg(long, value_name = "N", default_value_t = 5.0)]
+    #[arg(long, value_name = "N", default_value_t = 5.0, allow_negative_numbers = true)]
     years: f64,
     /// Largest chance of losing data over these years (0.001)
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     max_loss: Option<f64>,
     /// Extra drives to recommend beyond those needed (25%)
     #[arg(long, value_name = "SHARE", default_value = "25%")]
@@ -193,7 +196,7 @@ impl DemandOptions {
             (reads, writes) = front_end(array, reads, writes)?;
         }
         let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
-        let size = self.size as f64;
+        let size = self.size.unwrap_or(USUAL_SIZE) as f64;
         let demand = Demand {
             write_size_bytes: self.write_size.map_or(size, |size| size as f64),
             sequential_share: sequential,
@@ -226,13 +229,14 @@ impl DemandOptions {
         let typed = [
             ("--reads", self.reads.is_some()),
             ("--writes", self.writes.is_some()),
+            ("--size", self.size.is_some()),
             ("--write-size", self.write_size.is_some()),
             ("--queue", self.queue.is_some()),
             ("--members-of", self.members_of.is_some()),
         ];
         match typed.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
-                Err(usage(format!("{option}: the log already gives that; use --comfort to plan for more")))
+                Err(usage(format!("{option}: the log already contains that; use --comfort to plan for more")))
             }
             None => Ok(()),
         }
@@ -354,8 +358,12 @@ impl LimitOptions {
         Ok((prices, own_currency))
     }
 
-    /// Levels are those of drives.
+    /// Levels are those of drives, and spares those of levels with redundancy.
     fn check_levels(&self, limits: &PlanLimits) -> Result<(), Failure> {
+        let bare = |level: &ArrayLevel| matches!(level, ArrayLevel::Linear | ArrayLevel::Raid0);
+        if self.spares.is_some_and(|spares| spares > 0) && limits.levels.iter().all(bare) {
+            return Err(usage("--spares is for levels with redundancy, but --levels has none of them"));
+        }
         let cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
         let volumes_alone = limits.instance.is_some() || !limits.only.is_empty() && limits.only.iter().all(cloud);
         let levels = ["--levels", "--spares"].into_iter().zip([!self.levels.is_empty(), self.spares.is_some()]);

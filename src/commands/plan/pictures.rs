@@ -1,7 +1,7 @@
 //! The frontier of cost against response, and the answer as a page.
 
 use diskwright_base::units::display;
-use diskwright_planner::answer::FrontierPoint;
+use diskwright_planner::answer::{FrontierPoint, RejectedDesign};
 use diskwright_planner::{PlanAnswer, PlanLimits};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
@@ -53,9 +53,14 @@ pub fn sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
         titles: titles(&["", "design", "usable", "mean", "95 %", "99 %", "saturates first", "price", "why"]),
         rows: designs.collect(),
     };
+    let currency = &limits.currency;
+    let rejected = |r: &RejectedDesign| {
+        let price = screen::amount(r.price, r.price_period, currency);
+        vec![r.design.clone(), price, r.limit.clone(), r.because.clone()]
+    };
     let rejected = SheetTable {
-        titles: titles(&["design", "fails at", "because"]),
-        rows: answer.rejected.iter().map(|r| vec![r.design.clone(), r.limit.clone(), r.because.clone()]).collect(),
+        titles: titles(&["design", "price", "fails at", "because"]),
+        rows: answer.rejected.iter().map(rejected).collect(),
     };
     let section = |title: &str, section: SheetSection| SheetSection { title: title.into(), ..section };
     let words: Vec<String> = answer.break_even.iter().map(|turn| turn.sentence.clone()).collect();

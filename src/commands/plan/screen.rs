@@ -40,13 +40,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
             out += &told(&line, 3, style);
         }
     }
-    if !answer.rejected.is_empty() {
-        let heading = if answer.feasible { "Cheaper, but insufficient" } else { "Why other designs fail" };
-        out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
-        for rejected in &answer.rejected {
-            out += &told(&format!("{}: {}", rejected.design, rejected.because), 3, style);
-        }
-    }
+    out += &rejections(answer, style);
     if !answer.break_even.is_empty() {
         out += "\n";
     }
@@ -65,6 +59,22 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     out + &format!("\n{} designs were evaluated.\n", answer.searched)
 }
 
+/// Designs that fail, the cheaper ones first.
+fn rejections(answer: &PlanAnswer, style: &Style) -> String {
+    let (cheaper, others): (Vec<_>, Vec<_>) = answer.rejected.iter().partition(|r| r.cheaper == Some(true));
+    let heading = if answer.feasible { "Other designs that fail" } else { "Why other designs fail" };
+    let mut out = String::new();
+    for (heading, rejected) in [("Cheaper, but insufficient", cheaper), (heading, others)] {
+        if !rejected.is_empty() {
+            out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
+        }
+        for rejected in rejected {
+            out += &told(&format!("{}: {}", rejected.design, rejected.because), 3, style);
+        }
+    }
+    out
+}
+
 /// What to take, and what that means.
 fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
     let over = |cost: f64| format!(", {cost:.0} {} over {} years", design.currency, digits(limits.years));
@@ -73,8 +83,9 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
         Some(_) => format!("{}{cost}", price(design)),
         None => "its price is unknown".into(),
     };
+    let which = if design.cost.is_some() { "Cheapest design" } else { "First design" };
     format!(
-        "Cheapest design that meets the demand: {} ({price}); mean response {}, sustains {}x the load, limited by {}.",
+        "{which} that meets the demand: {} ({price}); mean response {}, sustains {}x the load, limited by {}.",
         title(design),
         display(design.response_s.mean, "s"),
         digits(design.headroom),
@@ -86,10 +97,15 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
 pub fn demand_words(answer: &PlanAnswer) -> String {
     let demand = &answer.demand;
     let mut words = format!("{} reads/s and {} writes/s", digits(demand.reads_per_s), digits(demand.writes_per_s));
-    words += &format!(" of {}", display(demand.size_bytes(), "bytes"));
-    if let Some(bytes) = demand.capacity_bytes {
-        words += &format!(", {}", display(bytes, "bytes"));
-    }
+    let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| display(bytes, "bytes"));
+    words += &match (demand.reads_per_s > 0.0 && demand.writes_per_s > 0.0, read == write) {
+        (true, false) => format!(" of {read} and {write}"),
+        _ => format!(" of {}", display(demand.size_bytes(), "bytes")),
+    };
+    words += &match demand.capacity_bytes {
+        Some(bytes) => format!(", {}", display(bytes, "bytes")),
+        None => ", no capacity given".into(),
+    };
     if let Some(target) = demand.response {
         words += &format!(", {} response {}", target.of.name(), display(target.target_s, "s"));
     }
@@ -116,9 +132,14 @@ pub fn title(design: &PlannedDesign) -> String {
 
 /// A price, or that it is not known.
 pub fn price(design: &PlannedDesign) -> String {
-    match (design.price, design.price_period) {
-        (Some(price), PricePeriod::Once) => format!("{price:.0} {}", design.currency),
-        (Some(price), PricePeriod::Month) => format!("{price:.2} {} per month", design.currency),
+    amount(design.price, design.price_period, &design.currency)
+}
+
+/// The same of any price.
+pub fn amount(price: Option<f64>, period: PricePeriod, currency: &str) -> String {
+    match (price, period) {
+        (Some(price), PricePeriod::Once) => format!("{price:.0} {currency}"),
+        (Some(price), PricePeriod::Month) => format!("{price:.2} {currency} per month"),
         (None, _) => "unknown".into(),
     }
 }
@@ -137,7 +158,7 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
     for design in &answer.designs {
         let ResponseFigures { mean, p95, p99 } = design.response_s;
         let busiest = design.utilization.first().map_or(f64::NAN, |part| part.utilization);
-        let price = if wide { price(design) } else { price(design).replace(" a month", "/month") };
+        let price = if wide { price(design) } else { price(design).replace(" per month", "/month") };
         let cells = [
             (design.rank.to_string(), false),
             (title(design), false),
@@ -170,13 +191,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         display(design.member_sustains_per_s, "per_s"),
         display(design.queue_per_spindle, "count")
     ));
-    if design.recommended_count > design.count {
-        let surplus = display(limits.surplus, "fraction");
-        lines.push(format!(
-            "{} are needed, {} recommended ({surplus} for surges)",
-            design.count, design.recommended_count
-        ));
-    }
+    lines.extend(recommended(design, limits));
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
         let agrees = if design.agrees == Some(true) { "" } else { ": they disagree" };
         let apart = match deviation {
@@ -185,14 +200,16 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         };
         lines.push(format!("simulated; {apart}{agrees}"));
     }
-    let show = |found: Option<ResponseFigures>| found.map_or("cannot keep up".into(), |found| display(found.mean, "s"));
+    let show = |found: Option<ResponseFigures>| {
+        found.map_or("it cannot keep up".into(), |found| format!("mean response {}", display(found.mean, "s")))
+    };
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
         let degraded = show(design.degraded_response_s);
         // where nothing was rebuilt there was too little to watch
         let rebuilding =
             design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
-        lines.push(format!("after a member fails: mean response {degraded}; during the rebuild: {rebuilding}"));
+        lines.push(format!("after a member fails: {degraded}; during the rebuild: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
         lines
             .push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's minimum rate", hours(best)));
@@ -207,8 +224,18 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     };
     lines.push(format!("costs {cost} over {} years{date}; power {watts}", digits(limits.years)));
     lines.extend(hardware(design));
+    lines.extend(design.full_after_days.map(full));
     lines.extend(design.horizon.as_ref().map(horizon));
     lines
+}
+
+/// More members than are needed, where that is advised.
+fn recommended(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
+    let (count, more, most) = (design.count, design.recommended_count, u32::from(limits.max_drives));
+    let beyond =
+        if more + design.spares > most { format!(", more than --max-drives {most} allows") } else { String::new() };
+    let surplus = display(limits.surplus, "fraction");
+    (more > count).then(|| format!("{count} are needed, {more} recommended ({surplus} for surges){beyond}"))
 }
 
 /// What stays, what is bought, what of the price is not known, and the controllers.
@@ -228,16 +255,24 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
     if let Some(controller) = &design.controller {
         let cache = controller.write_back_bytes.map(|bytes| format!("; {} support writes", display(bytes, "bytes")));
         lines.push(format!(
-            "{} x {}: {} channel{}, {} drives on the fullest{}",
+            "{} x {}: {} channel{}, {} drive{} on the fullest{}",
             controller.count,
             controller.name,
             controller.channels,
             if controller.channels == 1 { "" } else { "s" },
             controller.drives_per_channel,
+            if controller.drives_per_channel == 1 { "" } else { "s" },
             cache.unwrap_or_default()
         ));
     }
     lines
+}
+
+fn full(days: f64) -> String {
+    match days {
+        days if days < 1.0 => "full at once: at this growth, its capacity lasts for less than a day".to_owned(),
+        days => format!("full in {} days at this growth", digits(days)),
+    }
 }
 
 fn horizon(found: &HorizonFigures) -> String {

@@ -90,7 +90,7 @@ impl Pictures {
     }
 
     /// Whether anything is to be drawn.
-    fn are_asked(&self) -> bool {
+    pub fn are_asked(&self) -> bool {
         self.svg.is_some() || self.html.is_some()
     }
 }

@@ -8,6 +8,7 @@ use diskwright_base::text::same_host;
 use super::calendar;
 use super::clock::SysstatClock;
 use super::head_line::HeadLine;
+use super::idle::{self, IdleDisks};
 use super::machine::{ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
@@ -27,6 +28,7 @@ struct IostatTextLog<'b, 'c> {
     /// The machine that is read, once it is known.
     wanted: Option<String>,
     shaper: Shaper,
+    idle: IdleDisks,
     table: Option<HeadingTable>,
     /// Blanks before the headings: sums over groups of disks are set in further.
     indent: usize,
@@ -86,6 +88,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         head: HeadLine::default(),
         wanted: options.host.clone(),
         shaper: Shaper::new(),
+        idle: IdleDisks::default(),
         table: None,
         indent: 0,
         is_behind_blank: false,
@@ -106,6 +109,8 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     if log.batch.is_stopped() {
         return Ok(());
     }
+    // the last report may be cut off
+    log.idle.damage();
     log.end_of_report()?;
     log.end()
 }
@@ -151,7 +156,9 @@ impl IostatTextLog<'_, '_> {
             return if is_of_processors {
                 self.heading(&[&["CPU"], &words[1..]].concat())
             } else {
-                self.heading(&words)
+                self.heading(&words)?;
+                self.idle.table();
+                Ok(())
             };
         }
         if let Some(table) = self.table.take() {
@@ -184,6 +191,7 @@ impl IostatTextLog<'_, '_> {
         (self.count, self.is_without_first, self.table) = (0, false, None);
         self.blanks = self.blanks.map(|_| 0);
         self.reports.begin();
+        self.idle.begin();
         self.starts += 1;
         if let Some(printed) = self.printed.take() {
             self.reports.printed(printed);
@@ -241,6 +249,9 @@ impl IostatTextLog<'_, '_> {
                     self.values += 1;
                     if let Some(slot) = self.shaper.slot(&table.report, name, &instance) {
                         self.shaper.put(slot, value);
+                        if table.report != "cpu" {
+                            self.idle.value(&instance, slot.column, &self.shaper);
+                        }
                     }
                 }
             }
@@ -248,6 +259,7 @@ impl IostatTextLog<'_, '_> {
             Err(_) if is_behind_blank || calendar::moment(text, self.order).is_some() => return false,
             Err(misfit) => {
                 let said = if misfit == Misfit::Short { "fewer" } else { "more" };
+                self.idle.damage();
                 self.skip(&format!("a row with {said} cells than its table has headings"));
             }
         }
@@ -297,6 +309,9 @@ impl IostatTextLog<'_, '_> {
                 self.batch.note(Note::new(time_ns, Note::WARNING, text));
             }
             self.batch.topology(time_ns, &self.head.machine().topology());
+        }
+        if self.idle.fill(&mut self.shaper) {
+            self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
         }
         self.shaper.emit(self.batch, time_ns, since);
         self.shaper.tidy();
@@ -421,6 +436,31 @@ mod tests {
         for because in ["fewer cells", "time goes back", "neither headings"] {
             assert!(skipped.iter().any(|s| s.because.contains(because)), "{because}: {skipped:?}");
         }
+    }
+
+    #[test]
+    fn disks_that_are_left_out_are_idle() {
+        const HEADINGS: &str = "Device r/s rkB/s r_await aqu-sz %util";
+        let text = HEAD.to_owned()
+            + &report(1, HEADINGS, "sda 1 1 1 1 1\nsdb 1 1 1 1 1")
+            + &report(2, HEADINGS, "sda 10 40 3 1.5 50\nsdb 5 20 3 1 20")
+            + &report(3, HEADINGS, "sda 12 48 3 1.5 50")
+            + &report(4, HEADINGS, "sdb 6 24 3 1 20")
+            + &report(5, HEADINGS, "sda 7 28 3")
+            + &report(6, HEADINGS, "sda 8 32 3 1 5");
+        let read = run(&text);
+        let column = |counter: &str, disk: &str| read.column(&format!("physical_disk.{counter}"), disk);
+        assert_eq!(column("reads_per_s", "sda")[..3], [10.0, 12.0, 0.0]);
+        assert_eq!(column("reads_per_s", "sdb")[..3], [5.0, 0.0, 6.0]);
+        assert_eq!((column("busy", "sdb")[1], column("avg_queue_length", "sda")[2]), (0.0, 0.0));
+        // an average over nothing is not 0, nor is what a broken row or the cut end may have had
+        assert!(column("avg_s_per_read", "sdb")[1].is_nan());
+        assert!(column("reads_per_s", "sdb")[3].is_nan() && column("reads_per_s", "sdb")[4].is_nan());
+        assert_eq!(read.notes.iter().filter(|n| n.text.contains("taken as idle")).count(), 1);
+        // another start may have other disks
+        let again = text + HEAD + &report(10, HEADINGS, "sda 1 1 1 1 1") + &report(11, HEADINGS, "sda 9 36 3 1 5");
+        let read = run(&(again + &report(12, HEADINGS, "sda 9 36 3 1 5")));
+        assert!(read.column("physical_disk.reads_per_s", "sdb").last().is_some_and(|v| v.is_nan()));
     }
 
     /// Three reports without times, as iostat prints them when it is started once.

@@ -51,6 +51,18 @@ impl VolumeLimit {
         self.most.min(ratio).max(self.included(gib))
     }
 
+    /// The size from which on it is the most that there is.
+    fn full_from_gib(&self) -> f64 {
+        let base = if self.adds { self.with } else { 0.0 };
+        let grown = match (self.sold, self.per_gib, self.grows_per_gib) {
+            (true, Some(per_gib), _) if per_gib > 0.0 => self.most / per_gib,
+            (false, _, grows) if grows > 0.0 => (self.most - base) / grows,
+            _ => 0.0,
+        };
+        // above a size, not from it on
+        self.with_above.map_or(grown, |[above, _]| grown.max(above + 1.0))
+    }
+
     fn paid(&self, gib: f64, value: f64) -> f64 {
         (value - self.free.unwrap_or(self.included(gib))).max(0.0)
     }
@@ -69,6 +81,12 @@ impl VolumeOffer {
                 let base = if limit.adds { limit.with } else { 0.0 };
                 gib = gib.max((wanted - base) / per_gib);
             }
+            if let Some([above, with]) =
+                limit.with_above.filter(|[_, with]| limit.included(gib) < wanted && *with >= wanted)
+            {
+                debug_assert!(with > 0.0);
+                gib = gib.max(above + 1.0);
+            }
         }
         let gib = gib.ceil();
         let choice = VolumeChoice {
@@ -82,6 +100,12 @@ impl VolumeOffer {
             && choice.iops <= iops_limit.reachable(gib)
             && choice.rate <= rate_limit.reachable(gib);
         fits.then_some(choice)
+    }
+
+    /// The smallest size of at least so much at which a volume is as fast as any.
+    pub fn fastest_gib(&self, gib: f64) -> f64 {
+        let fast = self.iops.full_from_gib().max(self.rate.full_from_gib()).ceil();
+        gib.max(fast.min(self.gib[1]))
     }
 
     /// What it costs a month.

@@ -51,6 +51,18 @@ pub enum NoDemand {
         /// How many there must be.
         least: usize,
     },
+    /// Disks that did nothing for most of the time.
+    #[error(
+        "the disks were idle for {percentile} % of the time, so the load at that percentile is 0; it was above 0 for \
+         {:.2} %: choose a higher percentile (--percentile 99 or 100), or a busier part of the log (--since, --until)",
+        .busy_share * 100.0
+    )]
+    IdleAt {
+        /// Of the demand.
+        percentile: f64,
+        /// Share of the time with any request.
+        busy_share: f64,
+    },
     /// Disks that did nothing.
     #[error("the disks were idle throughout the log: there is no load to plan for")]
     Idle,
@@ -58,6 +70,9 @@ pub enum NoDemand {
 
 /// From this share of the plateau on, a percentile is one of saturated time.
 const NEAR_PLATEAU: f64 = 0.9;
+
+/// Bytes of a request of unknown size.
+const UNKNOWN_SIZE: f64 = 4096.0;
 
 /// Fewer ticks than these are no load over time.
 pub const LEAST_TICKS: usize = 10;
@@ -125,6 +140,9 @@ pub struct LoadSummary {
     pub oversize: f64,
     /// Variance over mean of the number of requests in a tick, over the whole log.
     pub dispersion: Option<f64>,
+    /// Requests that were merged into adjacent ones before they reached the disks, as a share of all before that;
+    /// `None` where none were, or the log does not count them.
+    pub merged_share: Option<f64>,
     /// Hours of the day with at least 70 % of the busiest hour's load; `None` below a day.
     pub busy_hours: Option<Vec<u8>>,
     /// Mean response at the demand's load, s.
@@ -165,11 +183,15 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     if rates.percentile(100.0).unwrap_or(0.0) <= 0.0 {
         return Err(NoDemand::Idle);
     }
+    if reached <= 0.0 {
+        let busy_s: f64 = series.ticks.iter().filter(|t| t.requests() > 0.0).map(|t| f64::from(t.seconds)).sum();
+        return Err(NoDemand::IdleAt { percentile: options.percentile, busy_share: busy_s / seconds });
+    }
     let busy = Busy::of(&series.ticks, reached);
     let hidden: Vec<HiddenLoad> = series.fronts.iter().filter_map(|front| hidden(front, options.users)).collect();
     let mut demand = busy.demand(reached, options);
     estimates(series, &hidden, &mut demand, options.comfort);
-    let rating = rate(range(&series.ticks), seconds, options.utc_offset_s);
+    let rating = rate(range(&series.ticks), sampled_s(&series.ticks), options.utc_offset_s);
     demand.confidence = Some(rating.confidence);
     demand.percentile = Some(options.percentile);
     demand.burstiness = burstiness(&series.ticks).map(|value| value.clamp(1.0, 1e6));
@@ -184,6 +206,20 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
 fn range(ticks: &[LoadTick]) -> (i64, i64) {
     let first = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
     (first, ticks.last().map_or(first, |t| t.time_ns))
+}
+
+/// Length of the tick in the middle, s: by number, because one long tick may be longer than all others together.
+fn median_s(ticks: &[LoadTick]) -> f64 {
+    let mut lengths: Vec<f32> = ticks.iter().map(|t| t.seconds).collect();
+    lengths.sort_unstable_by(f32::total_cmp);
+    lengths.get(lengths.len() / 2).map_or(0.0, |s| f64::from(*s))
+}
+
+/// Seconds of the log that were sampled: a tick much longer than the others is one value for a gap.
+fn sampled_s(ticks: &[LoadTick]) -> f64 {
+    const LONG: f64 = 5.0;
+    let most = LONG * median_s(ticks);
+    ticks.iter().map(|t| f64::from(t.seconds)).map(|s| if s > most { 0.0 } else { s }).fold(0.0, |sum, s| sum + s)
 }
 
 fn distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
@@ -223,7 +259,12 @@ impl Busy {
 
     fn demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
         let all = self.reads + self.writes;
-        let size = |bytes: f64, count: f64| if count > 0.0 { (bytes / count).max(512.0) } else { 4096.0 };
+        let size = |bytes: f64, count: f64| match count > 0.0 {
+            true if bytes > 0.0 => (bytes / count).max(512.0),
+            // of requests without bytes it is filled in, and marked
+            true => 0.0,
+            false => UNKNOWN_SIZE,
+        };
         let rate = |count: f64| reached * options.comfort * count / all;
         let queue = Some(self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
         Demand {
@@ -243,13 +284,15 @@ impl Busy {
 fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, comfort: f64) {
     let mut marks: Vec<EstimatedField> = Vec::new();
     let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
-    let (merged, alone) = series.merged;
-    // an absence of merges says nothing of the pattern
-    if series.sequential_share.is_some() {
-        demand.sequential_share = series.sequential_share;
-    } else if merged > 0.0 && alone > 0.0 {
-        demand.sequential_share = Some(merged / (merged + alone));
-        mark("sequential_share", "a lower bound: requests that were merged into adjacent ones".into());
+    demand.sequential_share = series.sequential_share;
+    for (field, count, size) in [
+        ("read_size_bytes", demand.reads_per_s, &mut demand.read_size_bytes),
+        ("write_size_bytes", demand.writes_per_s, &mut demand.write_size_bytes),
+    ] {
+        if count > 0.0 && *size <= 0.0 {
+            *size = UNKNOWN_SIZE;
+            mark(field, "the log has requests without bytes; 4 KiB each are assumed".into());
+        }
     }
     if series.split_by_bytes {
         for field in ["reads_per_s", "writes_per_s"] {
@@ -303,11 +346,14 @@ fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
     (pairs >= 30.0 && sum > 0.0).then(|| squares / sum)
 }
 
-/// Variance over mean of the requests in a tick, over the whole log.
+/// Variance over mean of the requests in a tick, over the whole log: of ticks of one length, because longer ones hold
+/// more at the same load.
 fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
-    let counts = || ticks.iter().map(|t| t.requests() * f64::from(t.seconds));
-    let mean = counts().sum::<f64>() / ticks.len() as f64;
-    let variance = counts().map(|c| (c - mean).powi(2)).sum::<f64>() / ticks.len() as f64;
+    let usual = median_s(ticks);
+    let alike = ticks.iter().filter(|t| (f64::from(t.seconds) / usual - 1.0).abs() < 0.05);
+    let counts: Vec<f64> = alike.map(|t| t.requests() * f64::from(t.seconds)).collect();
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / counts.len() as f64;
     (mean > 0.0).then(|| variance / mean)
 }
 
@@ -381,7 +427,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     let devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
     let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
-    let interval_s = distribution(ticks, |t| t.seconds).percentile(50.0).unwrap_or(0.0);
+    let interval_s = median_s(ticks);
     let (from, to) = range(ticks);
     LoadSummary {
         from: diskwright_base::moment::rfc3339(from),
@@ -396,6 +442,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
         sum_of_percentiles_per_s: of_each,
         oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
         dispersion: dispersion(ticks),
+        merged_share: Some(series.merged.0 / (series.merged.0 + series.merged.1)).filter(|share| *share > 0.0),
         busy_hours: busy_hours(ticks, options.utc_offset_s),
         response_s: parts.response_s,
         swap: swap(series, parts.rates.mean().unwrap_or(0.0)),

@@ -47,6 +47,14 @@ impl LoadTick {
         f64::from(self.reads) + f64::from(self.writes)
     }
 
+    /// So many times the load.
+    pub fn scaled(&self, factor: f64) -> LoadTick {
+        let [reads, writes, read_bytes, write_bytes, queue] =
+            [self.reads, self.writes, self.read_bytes, self.write_bytes, self.queue]
+                .map(|value| (f64::from(value) * factor) as f32);
+        LoadTick { reads, writes, read_bytes, write_bytes, queue, ..*self }
+    }
+
     /// Bytes a second.
     pub fn bytes(&self) -> f64 {
         f64::from(self.read_bytes) + f64::from(self.write_bytes)

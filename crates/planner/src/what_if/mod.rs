@@ -11,7 +11,8 @@ use diskwright_base::RaidLevel;
 use serde::Serialize;
 
 use crate::arithmetic::usable_members;
-use crate::prices::PriceList;
+use crate::counted::OperationRule;
+use crate::prices::{PriceList, VolumeOffer};
 use crate::series::hidden::{HiddenLoad, hidden};
 use crate::series::{FrontLoad, LoadSeries};
 pub use change::{Change, parse};
@@ -214,7 +215,13 @@ impl Scenario<'_> {
             return Err(self.names(format!("the log does not show {name} as an array that could take more disks")));
         };
         let count = members as i64 + i64::from(more);
-        let least = if level == RaidLevel::Raid6 { 4 } else { 2 };
+        let least = match level {
+            RaidLevel::Raid5 => 3,
+            RaidLevel::Raid6 | RaidLevel::Raid10 => 4,
+            _ => 2,
+        };
+        // what there is may be less than is usual
+        let least = least.min(members as i64);
         if count < least {
             return Err(self.names(format!("{name} has {members} disks; {} needs at least {least}", level.name())));
         }
@@ -319,7 +326,7 @@ impl Scenario<'_> {
         if rate.is_some() {
             return Err(self.refused("only operations are modelled; to replay bytes, use --volume"));
         }
-        let limit = iops.unwrap_or(offer.iops.with).min(offer.iops.most);
+        let (limit, mut notes) = self.volume_limit(offer, iops.unwrap_or(offer.iops.with))?;
         let Some(hidden) = &self.hidden else {
             return Err(self.refused("the device never reached a limit in this log, so another limit changes nothing"));
         };
@@ -345,15 +352,62 @@ impl Scenario<'_> {
             before: measured,
             modelled_before: before,
             after,
-            notes: vec![
-                format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
-                format!(
-                    "{:.0} programs have a think time of {:.3} s ({})",
-                    population.users,
-                    population.think_s,
-                    self.known()
-                ),
-            ],
+            notes: {
+                notes.extend([
+                    format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
+                    format!(
+                        "{:.0} programs have a think time of {:.3} s ({})",
+                        population.users,
+                        population.think_s,
+                        self.known()
+                    ),
+                ]);
+                notes
+            },
         })
+    }
+
+    /// Requests a second of the device's sizes that a volume with so many operations allows, and what to know of it.
+    fn volume_limit(&self, offer: &VolumeOffer, iops: f64) -> Result<(f64, Vec<String>), WhatIfError> {
+        let limit = &offer.iops;
+        if !limit.sold {
+            return Err(self.names(format!("{} has no operations to buy: its size decides", offer.id)));
+        }
+        if !(limit.with..=limit.most).contains(&iops) {
+            let (least, most) = (limit.with, limit.most);
+            return Err(self.names(format!("{} has {least:.0} to {most:.0} operations per second", offer.id)));
+        }
+        let mut notes = Vec::new();
+        if let Some(per_gib) = limit.per_gib {
+            let gib = (iops / per_gib).ceil();
+            notes.push(format!("{iops:.0} operations per second need at least {gib:.0} GiB of {}", offer.id));
+        }
+        let sums = &self.front.sums;
+        let size = (sums.read_bytes + sums.write_bytes) / (sums.reads + sums.writes);
+        if !(size > 0.0 && size.is_finite()) {
+            notes.push("the log has no sizes of requests, so the volume's throughput was not considered".into());
+            return Ok((iops, notes));
+        }
+        let rule = OperationRule::of_offer(offer);
+        let share = sums.reads / (sums.reads + sums.writes);
+        let counted = share * rule.request(size, false, 0.0)[0] + (1.0 - share) * rule.request(size, true, 0.0)[0];
+        let by_iops = iops / counted;
+        let unit = offer.unit.bytes();
+        let most = offer.rate.per_iops.map_or(f64::INFINITY, |per| per * iops).min(offer.rate.most) * unit;
+        let allowed = by_iops.min(most / size);
+        let included = offer.rate.included(0.0) * unit;
+        if allowed * size > included {
+            notes.push(format!(
+                "{allowed:.0} requests/s of {} are {:.0} MB/s, but {} includes only {:.0} MB/s: buy throughput as well",
+                diskwright_base::units::display(size, "bytes"),
+                allowed * size / 1e6,
+                offer.id,
+                included / 1e6
+            ));
+        }
+        if allowed < by_iops {
+            notes.push(format!("its throughput is the limit: at most {:.0} MB/s", most / 1e6));
+        }
+        Ok((allowed, notes))
     }
 }

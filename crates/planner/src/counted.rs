@@ -1,0 +1,80 @@
+//! What a request counts for at a volume: operations and bytes, as its provider reckons them. Designs and the
+//! replay of a log count alike.
+
+use diskwright_simulator::catalogue::{EntryKind, find};
+use diskwright_simulator::volume::VolumeSpec;
+
+use crate::prices::VolumeOffer;
+
+/// How a provider counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OperationRule {
+    /// The largest request that is one operation, bytes.
+    pub unit_bytes: f64,
+    /// Each counted operation draws a whole unit from the bytes, however small it was (AWS st1 and sc1).
+    pub whole: bool,
+    /// Operations that a write counts for.
+    pub write_cost: f64,
+    /// Requests that go on where the last one ended count together. Only where whole units are drawn: others merge
+    /// such requests if they can, and nothing should be bought in the hope that they do.
+    pub merges: bool,
+}
+
+/// As most count, and all instances: 256 KiB.
+pub const USUAL: OperationRule = OperationRule { unit_bytes: 262_144.0, whole: false, write_cost: 1.0, merges: false };
+
+impl OperationRule {
+    /// That of a volume of the catalogue.
+    pub fn of(spec: &VolumeSpec) -> OperationRule {
+        OperationRule {
+            unit_bytes: spec.operation_bytes as f64,
+            whole: spec.whole_operations,
+            write_cost: spec.write_cost,
+            merges: spec.merges && spec.whole_operations,
+        }
+    }
+
+    /// That of an offer, as the catalogue has it for volumes of this kind.
+    pub fn of_offer(offer: &VolumeOffer) -> OperationRule {
+        match find(&offer.like).map(|entry| &entry.kind) {
+            Some(EntryKind::Volume(spec)) => OperationRule::of(spec),
+            _ => USUAL,
+        }
+    }
+
+    /// Operations and bytes that a request of a size counts for on average, if `goes_on` of them go on where the
+    /// last one ended.
+    pub fn request(&self, bytes: f64, write: bool, goes_on: f64) -> [f64; 2] {
+        let alone = (bytes / self.unit_bytes).ceil().max(1.0);
+        let joined = if self.merges { goes_on } else { 0.0 };
+        let counted = alone * (1.0 - joined) + bytes / self.unit_bytes * joined;
+        let drawn = if self.whole { counted * self.unit_bytes } else { bytes };
+        [counted * if write { self.write_cost } else { 1.0 }, drawn]
+    }
+}
+
+/// Share of the requests that go on where the one before them ended: the one before is of the stream as well, and
+/// of the same kind.
+pub fn goes_on(sequential_share: Option<f64>, read_share: f64) -> f64 {
+    let share = sequential_share.unwrap_or(0.0);
+    share * share * (read_share * read_share + (1.0 - read_share) * (1.0 - read_share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_requests_draw_whole_units_unless_they_go_on() {
+        let prices = crate::prices::built_in();
+        let rule = |name: &str| OperationRule::of_offer(prices.volume(name).expect(name));
+        // AWS EC2 user guide, hdd-vols.md: a random request counts as 1 MiB, sequential ones by their bytes
+        assert_eq!(rule("st1").request(8192.0, false, 0.0), [1.0, 1_048_576.0]);
+        assert_eq!(rule("st1").request(8192.0, false, 1.0), [1.0 / 128.0, 8192.0]);
+        assert_eq!(rule("gp3").request(1_048_576.0, true, 0.0), [4.0, 1_048_576.0]);
+        assert_eq!(rule("gp3").request(8192.0, true, 1.0), [1.0, 8192.0]);
+        // a write to a standard disk of Google counts for half a read
+        assert_eq!(rule("pd-standard").request(4096.0, true, 0.0)[0], 0.5);
+        assert_eq!((goes_on(None, 0.5), goes_on(Some(1.0), 1.0), goes_on(Some(0.5), 0.5)), (0.0, 1.0, 0.125));
+    }
+}

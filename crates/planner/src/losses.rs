@@ -1,0 +1,35 @@
+//! How long a failed member is missing, and how likely a design loses data over the mission.
+
+use diskwright_simulator::ArrayLevel;
+
+use crate::analysis::DesignResponse;
+use crate::limits::PlanLimits;
+use crate::parts::DesignPart;
+use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
+use crate::search::JudgedDesign;
+
+/// Hours until a failed member is made good: replacement, where no spare waits, and the rebuild in the time
+/// that the load leaves.
+pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
+    let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
+    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest).min(0.9);
+    let wait = if design.spares > 0 { 0.0 } else { limits.replace_hours };
+    Some(wait + rebuild_hours(part.bytes, rate * idle))
+}
+
+/// Chance of losing data over the mission.
+pub fn loss(
+    part: &DesignPart,
+    design: &JudgedDesign,
+    member: MemberReliability,
+    limits: &PlanLimits,
+    correlation: f64,
+) -> Option<f64> {
+    let hours = limits.years * YEAR_HOURS;
+    let repair = if part.volume.is_some() { 0.0 } else { repair_hours(part, design, limits)? };
+    if design.level == ArrayLevel::Linear {
+        return Some(mission_loss(crate::reliability::mtbf_hours(member.afr), hours));
+    }
+    let lasts = mttdl_hours(design.level, design.count, member, part.bytes, repair, correlation)?;
+    Some(mission_loss(lasts, hours))
+}

@@ -1,0 +1,150 @@
+//! What to know when reading an answer: assumptions, old and unknown prices, and what was not counted.
+
+use std::collections::BTreeSet;
+
+use diskwright_base::units::{digits, display};
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::array::LevelForm;
+use diskwright_simulator::catalogue::DriveClass;
+
+use crate::answer::{PlanAnswer, PlannedDesign};
+use crate::choose::PlanContext;
+use crate::demand::Demand;
+use crate::limits::PlanLimits;
+use crate::parts::DesignPart;
+use crate::prices::is_old;
+use crate::search::SearchOutcome;
+
+/// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
+const BURSTY: f64 = 1.5;
+/// A chance of losing data over the mission from which on it is pointed out.
+const RISKY: f64 = 0.05;
+/// Times a day that a drive is written from which on it is pointed out: consumer drives are warranted for about 0.3.
+const WORN_PER_DAY: f64 = 0.3;
+
+/// All of them, each once.
+pub(crate) fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
+    let mut notes = of_demand(context.demand, context.limits);
+    for design in &answer.designs {
+        notes.extend(of_design(context, design));
+    }
+    notes.extend(of_volumes(context.limits, answer));
+    let mut seen = BTreeSet::new();
+    notes.retain(|note| seen.insert(note.clone()));
+    notes.extend(outcome.unsolved.iter().map(|what| format!("not checked: {what}")));
+    notes
+}
+
+fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if demand.capacity_bytes.is_none() {
+        notes.push("no capacity was given: designs are sized only by load (--capacity)".into());
+    }
+    if demand.growth.is_some_and(|growth| growth.bytes_per_day > 0.0) && limits.horizon_days <= 0.0 {
+        notes.push("no horizon was given: designs are sized for today's capacity, without growth (--horizon)".into());
+    }
+    if demand.response.is_none() {
+        notes.push("no response time was given: designs only have to keep up (--response)".into());
+    }
+    match demand.sequential_share {
+        Some(share) if share > 0.0 => notes.push(format!(
+            "{:.0} % of the requests are sequential, but disks are sized as if every request were random: fewer may \
+             suffice (the responses of the list are simulated with sequential requests)",
+            share * 100.0
+        )),
+        Some(_) => {}
+        None => notes.push(
+            "the analysis treats every request to a drive as random; sequential ones are faster on rotating disks"
+                .into(),
+        ),
+    }
+    if demand.burstiness.is_some_and(|burst| burst > BURSTY) {
+        notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
+    }
+    notes
+}
+
+fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
+    let (rank, mut notes) = (design.rank, Vec::new());
+    if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &context.limits.today)) {
+        notes.push(format!("the price of {} is older than a year ({date})", design.part));
+    }
+    if design.agrees == Some(false) {
+        let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
+        notes.push(format!("rank {rank}: analysis and simulation are {share} % apart"));
+    }
+    if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 {
+        notes.push(format!(
+            "rank {rank}: {} I/Os per second on each member by this model, {} by the factors of NT Magazine 1998",
+            digits(design.member_load_per_s),
+            digits(design.member_load_published_per_s)
+        ));
+    }
+    if design.rebuild_s.is_some() && design.degraded_response_s.is_none() && design.simulated {
+        notes.push(format!("rank {rank}: it cannot keep up with the demand after a member has failed"));
+    }
+    let loss = design.loss.spec.or(design.loss.field);
+    if let Some(loss) = loss.filter(|loss| *loss > RISKY && context.limits.max_loss.is_none()) {
+        notes.push(format!(
+            "rank {rank}: the chance of losing data in {} years is {:.0} %; --max-loss excludes such designs",
+            digits(design.loss.years),
+            loss * 100.0
+        ));
+    }
+    let part = context.parts.iter().find(|part| part.id == design.part && part.volume.is_none());
+    let worn = part.and_then(|part| written_per_day(context.demand, design, part));
+    if let Some(times) = worn.filter(|times| *times > WORN_PER_DAY) {
+        notes.push(format!(
+            "rank {rank}: at a constant load, each drive's capacity is written {} times a day; endurance is not \
+             checked, so compare this with the data sheet of {}",
+            digits(times),
+            design.part
+        ));
+    }
+    notes
+}
+
+/// How often a day the capacity of each flash drive is written, if all writes to parity are small; `None` for others.
+pub fn written_per_day(demand: &Demand, design: &PlannedDesign, part: &DesignPart) -> Option<f64> {
+    let is_flash = matches!(part.class, DriveClass::SataSsd | DriveClass::SasSsd | DriveClass::NvmeSsd);
+    let level = ArrayLevel::parse(&design.level).filter(|_| is_flash)?;
+    let copies = match level.info().form {
+        LevelForm::Parity => 1.0 + f64::from(level.info().parities),
+        _ => level.small_write_factor(u16::try_from(design.count).ok()?),
+    };
+    let bytes_per_s = demand.writes_per_s * demand.write_size_bytes * copies / f64::from(design.count.max(1));
+    Some(bytes_per_s * 86_400.0 / part.bytes)
+}
+
+fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
+    let mut notes = Vec::new();
+    for offer in answer.designs.iter().filter_map(|design| limits.volume(&design.part)) {
+        if let Some(why) = &offer.unverified {
+            notes.push(format!("the price of {} is second-hand: {why}", offer.id));
+        }
+        if let Some(burst) = offer.burst {
+            notes.push(format!("{}: bursts to {} IOPS do not count, because they end", offer.id, digits(burst.iops)));
+        }
+        if limits.instance.is_none() {
+            let is_known = limits.prices.instances.iter().any(|row| row.provider == offer.provider);
+            let how = if is_known { "name it with --instance" } else { "no instance of this cloud is built in" };
+            notes.push(format!(
+                "{}: the limits of the machine that uses the volume are often lower, and are not counted; {how}",
+                offer.provider
+            ));
+        }
+    }
+    if let Ok(Some(caps)) = limits.instance_caps()
+        && let Some(most) = caps.most
+    {
+        notes.push(format!(
+            "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",
+            caps.id,
+            digits(caps.baseline.iops),
+            display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
+            digits(most.iops),
+            display(most.mb_s * 1e6, "bytes_per_s")
+        ));
+    }
+    notes
+}
