@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             changes::diff(&folder?, arguments.json)
         };
     }
-    let host = host(arguments, role)?;
+    let mut host = host(arguments, role)?;
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
         if host.from != "this host" {
@@ -100,12 +100,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return changes::apply(id, &advice, &folder?, arguments.json);
     }
-    let ignored = ignored(arguments, folder.as_deref().ok())?;
+    if host.scene.is_container() {
+        host.remarks
+            .push("this is a container: kernel, disks and most settings are its host's; run the commands there".into());
+    }
+    let ignored = match ignored(arguments, folder.as_deref().ok()) {
+        // who only reads gets an answer that lacks something
+        Err(error) if arguments.ignore.is_empty() && arguments.unignore.is_empty() => {
+            host.remarks.push(format!("ignored items are listed: {error}"));
+            Vec::new()
+        }
+        ignored => ignored?,
+    };
     let before = advice.items.len();
     advice.items.retain(|item| !ignored.iter().any(|id| *id == item.id || *id == item.check));
     let left_out = before - advice.items.len();
-    let applied = folder.ok().and_then(|folder| folder.is_dir().then(|| ChangeBook::open(&folder)));
-    let applied = applied.transpose()?.map_or_else(Vec::new, |book| book.changes().to_vec());
+    // what was applied was applied to this host
+    let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
+    let applied = folder.map(|folder| ChangeBook::open(&folder));
+    let applied = applied.transpose().unwrap_or_else(|error| {
+        host.remarks.push(format!("what was applied is unknown: {error}"));
+        None
+    });
+    let applied = applied.map_or_else(Vec::new, |book| book.changes().to_vec());
     if arguments.json {
         output::json(&document(&host, &advice, left_out, &applied))?;
     } else {

@@ -34,7 +34,8 @@ pub fn draw(
     if groups.len() > full {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
         for group in &groups[full..] {
-            out += &line(&format!("  {}: {}", title(group), group.item.seen), style.width);
+            let text = style.clean(&format!("{}: {}", title(group), group.item.seen));
+            out += &line(&format!("  {text}"), style.width);
         }
     }
     out += &foot(advice, ignored, applied, all, style);
@@ -62,7 +63,7 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         out += &indented(&format!("{}: ", style.clean(disk)), kind, style);
     }
     for remark in &host.remarks {
-        out += &indented("note: ", remark, style);
+        out += &indented("note: ", &style.clean(remark), style);
     }
     out
 }

@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{bytes, only_info, percent, rate, unknown};
+use super::{absent_or_unknown, bytes, only_info, percent, rate, unknown};
 use crate::advice::active;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
@@ -182,11 +182,15 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
 
 pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
-    let Some(text) = scene.tree.get(file) else {
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, file) };
-    };
+    let Some(text) = scene.tree.get(file) else { return absent_or_unknown(scene, file) };
     if active(text) != "always" {
         return CheckOutcome::Good;
+    }
+    // MongoDB wants them off before version 8.0, and on from there
+    if scene.role_from.as_deref().is_some_and(|program| program.starts_with("mongod")) {
+        return CheckOutcome::Unknown(
+            "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
+        );
     }
     let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {

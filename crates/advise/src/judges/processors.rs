@@ -71,8 +71,12 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
     let slow: Vec<&str> = states.iter().filter(|s| s.latency_us * 1e-6 >= FELT * response).map(|s| s.folder).collect();
     let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
         .evidence(Some((evidence, share)));
-    let write = |state: &&str| format!("echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
-    proposal.apply = Some(slow.iter().map(write).collect::<Vec<_>>().join("; "));
+    let write = |value: char| {
+        let one = |state: &&str| format!("echo {value} | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
+        slow.iter().map(one).collect::<Vec<_>>().join("; ")
+    };
+    // it lasts until the next restart
+    (proposal.apply, proposal.undo) = (Some(write('1')), Some(write('0')));
     proposal.propose()
 }
 
