@@ -65,6 +65,9 @@ fn a_log_notes_how_its_host_is_set() {
     assert!(recorded.status.success(), "{}", said(&recorded));
     let document = success(&advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");
+    // they were noted before this part of it, and hold there too
+    let end = success(&advise(&bench, &[text(&log), "--from", "-1s", "--json"]));
+    assert_eq!((end["from"].as_str(), end["remarks"].as_array().map(Vec::len)), (Some("the log"), Some(0)), "{end}");
     assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
     // it is this host's own log, so that an item of it could be applied; this one is not among them
     let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);

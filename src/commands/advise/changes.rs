@@ -18,6 +18,10 @@ fn now() -> String {
 pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
     if items.is_empty() {
+        let is_of = |known: &str| known == id || known.split('@').next() == Some(id);
+        if folder.is_dir() && ChangeBook::open(folder)?.changes().iter().any(|change| is_of(&change.id)) {
+            return Err(Failure::Failed(format!("`{id}` is already applied; undo it with --undo {id}")));
+        }
         let near = find::hint(id, advice.items.iter().map(|item| item.id.as_str()));
         return Err(Failure::Usage(format!("no listed item has the id `{id}`{near}")));
     }

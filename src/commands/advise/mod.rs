@@ -4,6 +4,7 @@
 mod changes;
 mod screen;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -208,11 +209,17 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
     Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
 }
 
-/// A log's host is this one where name, kernel and memory are the same.
+/// A log's host is this one where name, kernel, memory and at least one disk are the same.
 fn is_this_host(recorded: &Topology) -> bool {
     let here = diskwright_counters::live::sources::topology::read(&diskwright_counters::live::Roots::default());
     let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
-    !recorded.host.is_empty() && same == (&here.host, &here.kernel, here.memory_bytes)
+    // machines made from one image are alike, but their disks are not
+    let serials = |topology: &Topology| -> BTreeSet<String> {
+        topology.devices.iter().filter_map(|device| device.serial.clone()).collect()
+    };
+    let (there, own) = (serials(recorded), serials(&here));
+    let is_other = !there.is_empty() && !own.is_empty() && there.is_disjoint(&own);
+    !recorded.host.is_empty() && !is_other && same == (&here.host, &here.kernel, here.memory_bytes)
 }
 
 /// What a log tells of a host.
