@@ -310,6 +310,8 @@ fn worth(item: &AdviceItem) -> f64 {
     let evidence = item.evidence_share.map_or(0.3, |share| 1.0 + 2.0 * share.clamp(0.0, 1.0));
     let gain = item.gain.as_ref().map_or(1.0, |gain| gain.factor.clamp(1.0, 5.0));
     let risk = match item.risk {
+        // data in danger does not wait because the repair needs care
+        _ if item.severity == AdviceSeverity::Critical => 1.0,
         ChangeRisk::Low => 1.0,
         ChangeRisk::Medium => 1.5,
         ChangeRisk::High => 2.0,

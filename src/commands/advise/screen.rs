@@ -107,6 +107,7 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
     say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => say("evidence: ", evidence),
+        None if item.severity >= AdviceSeverity::Warning => say("evidence: ", "none in a log"),
         None => say("evidence: ", "none in a log, so this item ranks low"),
     }
     if let Some(gain) = &item.gain {

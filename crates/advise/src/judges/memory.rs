@@ -8,7 +8,7 @@ use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
 use crate::load::DiskLoad;
 use crate::role::ServerRole;
-use crate::scene::HostScene;
+use crate::scene::{HostScene, file_name};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -40,8 +40,16 @@ struct BulkWriter {
 /// The disk that was written most, where something showed how fast it writes.
 fn writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
-    let known = |disk: &&String| scene.instances(crate::check::CheckObject::Disk).contains(disk);
-    let disks = load.disks.iter().filter(|(disk, _)| known(disk) || scene.device(disk).is_none_or(is_own));
+    let own = scene.instances(crate::check::CheckObject::Disk);
+    let is_usb = |disk: &str| {
+        let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)));
+        place.is_some_and(|place| place.contains("/usb"))
+    };
+    // a limit of the whole host is not set for a copy to a stick
+    let has_fixed = own.iter().any(|disk| !is_usb(disk));
+    let is_meant = |disk: &str| !(has_fixed && is_usb(disk));
+    let known = |disk: &String| own.contains(disk) || scene.device(disk).is_none_or(is_own);
+    let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
     let (disk, most) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
     let queued = most.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
     let ceiling = scene.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
