@@ -108,6 +108,9 @@ impl HostScene {
             matches!(file, "cpu.stat" | "memory.events").then(|| name.to_owned())
         };
         let mut found: Vec<String> = self.tree.files.keys().filter_map(group).collect();
+        // version 1 names one hierarchy by each of its controllers
+        let is_named_twice = self.tree.has("sys/fs/cgroup/cpu,cpuacct");
+        found.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
         found.sort_unstable();
         found.dedup();
         found
@@ -137,6 +140,16 @@ impl HostScene {
 
     pub(crate) fn block_number(&self, device: &str, file: &str) -> Option<f64> {
         first_number(self.block(device, file)?)
+    }
+
+    /// Where a disk hangs in the machine: `sys/devices/pci0000:00/…`.
+    pub(crate) fn place(&self, disk: &str) -> Option<&str> {
+        self.tree.place(&format!("sys/block/{}", file_name(disk)))
+    }
+
+    /// The disk hangs on USB.
+    pub(crate) fn is_usb(&self, disk: &str) -> bool {
+        self.place(disk).is_some_and(|place| place.contains("/usb"))
     }
 
     /// What the log shows of a disk.

@@ -88,6 +88,17 @@ fn a_file_that_is_refused_is_no_advice_and_of_a_limit_it_is_unknown() {
     assert!(wrong.is_empty(), "{} answers:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Without a disk nothing is wrong, and that is said.
+#[test]
+fn a_host_that_shows_no_disk_says_so() {
+    let (mut tree, _, _) = host("server");
+    tree.files.retain(|path, _| !path.starts_with("sys/block"));
+    tree.lacking.insert("sys/block".into(), "only root can read it".into());
+    let advice = judged(tree, &Topology::default());
+    let disks = advice.unknown.iter().find(|unknown| unknown.id == "disks").expect("said");
+    assert_eq!(disks.because, "/sys/block: only root can read it");
+}
+
 /// Files of a disk that a check reads and nothing stands in for.
 const LIMITS: &[&str] =
     &["iostats", "nomerges", "rq_affinity", "read_ahead_kb", "max_sectors_kb", "zoned", "wbt_lat_usec", "state"];

@@ -160,7 +160,7 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)));
+    let place = scene.place(disk);
     let Some(function) = place.and_then(|place| place.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
         return CheckOutcome::Absent;
     };

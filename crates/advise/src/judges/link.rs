@@ -5,11 +5,11 @@ use diskwright_base::DeviceClass;
 use super::{absent_or_unknown, percent, unknown};
 use crate::advice::shell_word;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
+use crate::scene::HostScene;
 
 /// The folder of an ATA port and its host's number: `…/ata1` and `host0`.
 fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let place = scene.place(disk)?;
     let (port, rest) = place.split_once("/host")?;
     let number = rest.split('/').next()?;
     let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -47,7 +47,7 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.tree.place(&format!("sys/block/{}", file_name(disk))) else { return CheckOutcome::Absent };
+    let Some(place) = scene.place(disk) else { return CheckOutcome::Absent };
     if !place.contains("/usb") {
         return CheckOutcome::Absent;
     }

@@ -8,7 +8,7 @@ use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
 use crate::load::DiskLoad;
 use crate::role::ServerRole;
-use crate::scene::{HostScene, file_name};
+use crate::scene::HostScene;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -41,13 +41,9 @@ struct BulkWriter {
 fn writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
     let own = scene.instances(crate::check::CheckObject::Disk);
-    let is_usb = |disk: &str| {
-        let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)));
-        place.is_some_and(|place| place.contains("/usb"))
-    };
     // a limit of the whole host is not set for a copy to a stick
-    let has_fixed = own.iter().any(|disk| !is_usb(disk));
-    let is_meant = |disk: &str| !(has_fixed && is_usb(disk));
+    let has_fixed = own.iter().any(|disk| !scene.is_usb(disk));
+    let is_meant = |disk: &str| !(has_fixed && scene.is_usb(disk));
     let known = |disk: &String| own.contains(disk) || scene.device(disk).is_none_or(is_own);
     let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
     let (disk, most) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;

@@ -68,14 +68,12 @@ pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 fn is_slow_flash(scene: &HostScene, disk: &str) -> bool {
-    let is_usb =
-        scene.tree.place(&format!("sys/block/{}", file_name(disk))).is_some_and(|place| place.contains("/usb"));
-    is_usb || disk.starts_with("mmcblk")
+    scene.is_usb(disk) || disk.starts_with("mmcblk")
 }
 
 /// The driver of the adapter that a SCSI disk hangs on.
 fn driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let place = scene.place(disk)?;
     let host = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
     scene.tree.get(&format!("sys/class/scsi_host/{host}/proc_name"))
 }
@@ -367,7 +365,7 @@ pub(super) fn may_lose_writes(scene: &HostScene, disk: &str) -> bool {
 
 /// `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its place.
 pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let place = scene.place(disk)?;
     let is_address =
         |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
     let address = place.split('/').rev().find(is_address)?;
@@ -401,9 +399,8 @@ pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
         return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", file_name(disk)));
     };
-    let usb = scene.tree.place(&format!("sys/block/{}", file_name(disk))).is_some_and(|place| place.contains("/usb"));
     // a bridge without UASP takes one at a time; links.usb tells that
-    if depth > 1.0 || usb || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
+    if depth > 1.0 || scene.is_usb(disk) || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
         return CheckOutcome::Good;
     }
     only_info(Proposal::new(format!("queue_depth is {depth:.0}")).evidence(queued(scene.disk_load(disk)))).propose()
