@@ -89,7 +89,8 @@ struct DriveRecord {
     asked_ns: Option<u64>,
     answered_ns: u64,
     values: [u64; COLUMNS.len()],
-    limits: Option<VolumeLimits>,
+    /// The last statistics of a volume, and when they came: an answer without them comes between.
+    limits: Option<(u64, VolumeLimits)>,
     told: String,
 }
 
@@ -170,15 +171,17 @@ impl HealthSource {
 
 impl DriveRecord {
     fn take(&mut self, answer: HealthAnswer, context: &mut TickContext) {
-        let before_ns = std::mem::replace(&mut self.answered_ns, context.running_ns);
+        self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
         if let Some(health) = &answer.health {
             self.values[..OF_VOLUMES].copy_from_slice(&of_health(health));
         }
         if let Some(now) = answer.volume {
-            let elapsed_us = self.answered_ns.saturating_sub(before_ns) / 1000;
-            self.values[OF_VOLUMES..].copy_from_slice(&of_volume(&now, self.limits.as_ref(), elapsed_us));
-            self.limits = Some(now);
+            let before = self.limits.as_ref();
+            let elapsed_us = before.map_or(0, |(then_ns, _)| self.answered_ns.saturating_sub(*then_ns) / 1000);
+            let values = of_volume(&now, before.map(|(_, limits)| limits), elapsed_us);
+            self.values[OF_VOLUMES..].copy_from_slice(&values);
+            self.limits = Some((self.answered_ns, now));
         }
         if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.told) {
             let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
