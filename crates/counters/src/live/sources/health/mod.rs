@@ -89,6 +89,8 @@ struct DriveRecord {
     asked_ns: Option<u64>,
     answered_ns: u64,
     values: [u64; COLUMNS.len()],
+    /// The last of each that it said. What increased while it was silent or asleep counts when it answers again.
+    known: [u64; COLUMNS.len()],
     /// The last statistics of a volume, and when they came: an answer without them comes between.
     limits: Option<(u64, VolumeLimits)>,
     told: String,
@@ -133,6 +135,7 @@ impl HealthSource {
                 asked_ns: None,
                 answered_ns: 0,
                 values: [ABSENT; COLUMNS.len()],
+                known: [ABSENT; COLUMNS.len()],
                 limits: None,
                 told: String::new(),
             });
@@ -261,10 +264,18 @@ impl CounterSource for HealthSource {
             return;
         }
         table.begin();
-        for drive in &self.drives {
-            if let Some(values) = drive.current(context.running_ns) {
+        for drive in &mut self.drives {
+            if let Some(values) = drive.current(context.running_ns).copied() {
                 let row = table.row(&drive.name);
-                table.fill(row).copy_from_slice(values);
+                table.fill(row).copy_from_slice(&values);
+                for (column, known) in
+                    drive.known.iter_mut().enumerate().filter(|(column, _)| values[*column] != ABSENT)
+                {
+                    if *known != ABSENT {
+                        table.know_before(row, column, *known);
+                    }
+                    *known = values[column];
+                }
             } else if let Some(row) = table.find(&drive.name) {
                 // asleep or silent: a gap, and not a drive that is gone
                 table.fill(row);

@@ -169,3 +169,24 @@ fn an_answer_that_failed_is_no_beginning_of_a_volumes_time() {
     bench.tick(10);
     assert!((bench.value("volume_iops_limited") - 0.2).abs() < 1e-9);
 }
+
+/// A drive that fails is silent for a while, and its errors of that time were never counted.
+#[test]
+fn errors_that_were_added_while_a_drive_was_silent_are_counted_when_it_answers() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let mut bench = HealthBench::new(|_, _| match ASKED.fetch_add(1, Ordering::Relaxed) {
+        0 => answer(3),
+        1 => HealthAnswer { trouble: Some("made up".into()), ..HealthAnswer::default() },
+        _ => answer(7),
+    });
+    bench.tick(0);
+    bench.tick(5);
+    bench.tick(60);
+    bench.tick(5);
+    assert!(bench.value("media_errors").is_nan() && bench.value("media_errors_ever").is_nan());
+    bench.tick(60);
+    bench.tick(5);
+    assert_eq!((bench.value("media_errors"), bench.value("media_errors_ever")), (4.0, 7.0));
+    bench.tick(1);
+    assert_eq!(bench.value("media_errors"), 0.0);
+}
