@@ -199,7 +199,7 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
         let (apply, undo) = (commands(&there, |write| &write.after), commands(&back, |write| &write.before));
         (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| is_undone)))
     };
-    let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting(&writes)));
+    let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting(scene, &writes)));
     let (evidence, evidence_share) = proposal.evidence.unzip();
     AdviceItem {
         id,
@@ -256,7 +256,7 @@ pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
 }
 
 /// How a setting outlives a restart.
-fn lasting(writes: &[SettingWrite]) -> String {
+fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
     let sysctl = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
         Some(format!("{name} = {}", write.after))
@@ -264,6 +264,9 @@ fn lasting(writes: &[SettingWrite]) -> String {
     let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl).collect();
     if !lines.is_empty() {
         return format!("/etc/sysctl.d/90-advice.conf: {}", in_lines(&lines));
+    }
+    if !scene.may_have_systemd() {
+        return format!("at each start, for example in /etc/rc.local: {}", commands(writes, |write| &write.after));
     }
     let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for write in writes {

@@ -35,6 +35,9 @@ const NO_DISKS: &[&str] = &["sr", "fd", "nbd", "ram"];
 /// Single files of its host that a container shows in place of its own.
 const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
 
+/// Distributions without systemd: no timers, no tmpfiles.d, and some without udev.
+const WITHOUT_SYSTEMD: &[&str] = &["alpine", "artix", "devuan", "gentoo", "postmarketos", "slackware", "void"];
+
 impl HostScene {
     /// A host below a root.
     #[must_use]
@@ -76,6 +79,13 @@ impl HostScene {
         let is_copied = |mount: &Mount| mount.point.starts_with("/proc/") && mount.kind == "fuse.lxcfs";
         CONTAINER_FILES[..2].iter().all(|file| is_there(file))
             || self.mounts.iter().any(|m| is_fixed(m) || is_copied(m))
+    }
+
+    /// Whether files and commands of systemd mean anything there, as far as the distribution's name tells.
+    pub(crate) fn may_have_systemd(&self) -> bool {
+        let release = self.tree.get("etc/os-release").unwrap_or_default();
+        let name = release.lines().find_map(|line| line.strip_prefix("ID="));
+        !name.is_some_and(|name| WITHOUT_SYSTEMD.contains(&name.trim_matches(['"', '\''])))
     }
 
     /// The things that a check is made for.

@@ -166,9 +166,6 @@ const TRIM_SCHEDULES: &[&str] = &[
     "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
     "etc/cron.weekly/fstrim",
 ];
-/// Distributions that start no timers of systemd.
-const WITHOUT_SYSTEMD: &[&str] = &["alpine", "artix", "devuan", "gentoo", "postmarketos", "slackware", "void"];
-
 fn is_scheduled(scene: &HostScene, places: &[&str]) -> bool {
     places.iter().any(|place| scene.tree.has(place))
 }
@@ -180,12 +177,6 @@ fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
     }
     let is_seen = scene.tree.has("etc");
     (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
-}
-
-/// The distribution, as it calls itself.
-fn distribution(scene: &HostScene) -> Option<&str> {
-    let line = scene.tree.get("etc/os-release")?.lines().find_map(|line| line.strip_prefix("ID="))?;
-    Some(line.trim_matches(['"', '\'']))
 }
 
 pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
@@ -212,7 +203,7 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
         return outcome;
     }
     let mut proposal = Proposal::new(format!("{disk} supports trimming, but no known schedule trims it"));
-    if distribution(scene).is_some_and(|id| WITHOUT_SYSTEMD.contains(&id)) {
+    if !scene.may_have_systemd() {
         proposal.apply = Some("Run `fstrim --all` once a week, for example from cron.".into());
         proposal.undo = Some("Remove that line again.".into());
     }

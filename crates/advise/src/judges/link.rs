@@ -127,7 +127,7 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
         let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", shell_word(value));
         (proposal.apply, proposal.undo) = (Some(command(&writes[0].1)), Some(command(before[0])));
         let line = format!("/etc/tmpfiles.d/advice.conf: w /{folder}/policy*/{file} - - - - {}", writes[0].1);
-        proposal.lasting = Some(line);
+        proposal.lasting = scene.may_have_systemd().then_some(line);
     }
     Proposal { writes, ..proposal }.propose()
 }

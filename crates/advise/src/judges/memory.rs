@@ -136,7 +136,8 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     if scene.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
-    let in_memory = scene.topology.swaps.iter().all(|swap| scene.class(&swap.device) == DeviceClass::Memory);
+    // what is swapped into compressed memory costs no disk; areas on disks beside it are its overflow
+    let in_memory = scene.topology.swaps.iter().any(|swap| scene.class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
