@@ -193,7 +193,9 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
     // what was there before is not known of every setting
     let is_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
     let (apply, undo) = if writes.is_empty() {
-        (of_table(proposal.apply, &check.apply).unwrap_or_default(), of_table(proposal.undo, &check.undo))
+        // what takes back the table's command does not take back another one
+        let undo = if proposal.apply.is_some() { proposal.undo } else { of_table(proposal.undo, &check.undo) };
+        (of_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
     } else {
         let (there, back) = (apply_order(&writes), undo_order(&writes));
         let (apply, undo) = (commands(&there, |write| &write.after), commands(&back, |write| &write.before));
