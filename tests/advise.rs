@@ -65,6 +65,9 @@ fn a_log_notes_how_its_host_is_set() {
     assert!(recorded.status.success(), "{}", said(&recorded));
     let document = success(&advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");
+    // they were noted before this part of it, and hold there too
+    let end = success(&advise(&bench, &[text(&log), "--from", "-1s", "--json"]));
+    assert_eq!((end["from"].as_str(), end["remarks"].as_array().map(Vec::len)), (Some("the log"), Some(0)), "{end}");
     assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
     // it is this host's own log, so that an item of it could be applied; this one is not among them
     let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);
@@ -90,4 +93,69 @@ fn what_was_saved_is_compared_and_what_was_never_applied_is_not_undone() {
     assert!(swappiness, "{changes}");
     let undone = advise(&bench, &["--undo", "memory.swappiness"]);
     assert!(undone.status.code() == Some(1) && said(&undone).contains("not applied"), "{}", said(&undone));
+}
+
+/// Model names and mount points are from outside, and so are files that somebody else damaged.
+#[test]
+fn text_from_outside_is_never_raw() {
+    let bench = folder("advise_hostile");
+    let root = host(&bench);
+    let put = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    };
+    put("sys/block/sda/device/model", "SSD \u{1b}]0;owned\u{7}\u{9b}31m");
+    put("sys/block/sda/sda1/partition", "1\n");
+    put("sys/block/sda/sda1/start", "63\n");
+    put("sys/block/sda/sda1/size", "900000\n");
+    put("sys/block/sda/sda1/dev", "8:1\n");
+    put("sys/class/dmi/id/product_name", "\u{1b}[2Jmachine");
+    put(
+        "proc/self/mountinfo",
+        "21 1 8:1 / /a\\012Nothing\\040is\\040worth\\033[31m rw - ext4 /dev/sda1 rw,nobarrier\n",
+    );
+    for arguments in [&["--all"][..], &[], &["--json"], &["--fail-on", "critical"]] {
+        let output = advise(&bench, &[&["--root", text(&root)], arguments].concat());
+        let all = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        let raw: Vec<char> = all.chars().filter(|c| c.is_control() && *c != '\n').collect();
+        assert!(raw.is_empty(), "{arguments:?}: {raw:?}\n{all}");
+        assert!(!all.lines().any(|line| line.starts_with("Nothing")), "{all}");
+    }
+    let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    let items = document["items"].as_array().expect("a list");
+    let barriers = items.iter().find(|item| item["check"] == "filesystem.barriers").expect("an item");
+    let apply = barriers["apply"].as_str().expect("a command");
+    assert!(apply.starts_with(r"mount -o remount,barrier $'/a\x0aNothing is worth\x1b[31m'"), "{apply}");
+}
+
+#[test]
+fn damaged_files_are_named_left_as_they_are_and_stop_only_what_needs_them() {
+    let bench = folder("advise_damaged");
+    let root = host(&bench);
+    success(&advise(&bench, &["--save", "--json"]));
+    let state = bench.join("advice");
+    for broken in ["", "{", "[1, 2]", "\u{0}\u{1b}[31m", "null"] {
+        for file in ["applied.json", "ignored.json", "baseline.json"] {
+            fs::write(state.join(file), broken).expect("written");
+        }
+        for (arguments, file) in [
+            (&["--diff"][..], "baseline.json"),
+            (&["--undo", "memory.swappiness"], "applied.json"),
+            (&["--root", text(&root), "--ignore", "queue.iostats"], "ignored.json"),
+        ] {
+            let output = advise(&bench, arguments);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {broken:?}: {}", said(&output));
+            assert!(said(&output).contains(file) && said(&output).contains("is damaged"), "{}", said(&output));
+            assert_eq!(fs::read_to_string(state.join(file)).expect("still there"), broken);
+        }
+        // who only asks gets an answer, which says what it lacks
+        let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+        assert_eq!(document["items"][0]["id"], "queue.iostats@sda");
+        let here = success(&advise(&bench, &["--json"]));
+        let remarks = |document: &serde_json::Value| document["remarks"].to_string();
+        assert!(remarks(&document).contains("ignored.json"), "{document}");
+        // what was applied was applied to this host, not to the folder
+        assert!(!remarks(&document).contains("applied.json") && remarks(&here).contains("applied.json"), "{here}");
+    }
 }

@@ -1,14 +1,13 @@
 //! All checks over one host: what is worth changing, in the order of what it would bring here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::check::{AdviceSeverity, CHECKS, ChangeRisk, CheckLimit, CheckOutcome, HostCheck, Proposal};
+use crate::check::{AdviceSeverity, CHECKS, ChangeRisk, CheckLimit, CheckObject, CheckOutcome, HostCheck, Proposal};
 use crate::gain::ExpectedGain;
 use crate::judges;
 use crate::scene::{HostScene, file_name};
-use crate::tree::TreeGap;
 
 /// A setting that would be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -107,9 +106,14 @@ pub fn advise(scene: &HostScene) -> HostAdvice {
                 CheckOutcome::Unknown(because) => {
                     advice.unknown.push(UnknownCheck { id, because, reach: check.reach.clone() });
                 }
-                CheckOutcome::Proposed(proposal) => advice.items.push(item(check, scene, &instance, id, proposal)),
+                CheckOutcome::Proposed(proposal) => advice.items.push(item(check, scene, &instance, id, *proposal)),
             }
         }
+    }
+    if scene.has_facts && scene.instances(CheckObject::Disk).is_empty() {
+        let because = scene.tree.lacking.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
+        let reach = "If the host has disks, run `advise` on it, outside of containers, as root.".into();
+        advice.unknown.push(UnknownCheck { id: "disks".into(), because: format!("/sys/block: {because}"), reach });
     }
     advice.items.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.id.cmp(&b.id)));
     advice.dropped = one_voice(&mut advice.items);
@@ -126,18 +130,13 @@ pub(crate) fn outcome(check: &HostCheck, scene: &HostScene, instance: &str) -> C
 
 fn by_limit(check: &HostCheck, scene: &HostScene, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
     let path = filled(file, instance);
-    let text = match scene.tree.text(&path) {
-        Ok(text) => active(text),
-        // a host without any facts cannot be judged; one without this file does not have what it is about
-        Err(TreeGap::Absent) if scene.has_facts => return CheckOutcome::Absent,
-        Err(TreeGap::Absent) => return CheckOutcome::Unknown("the log has no facts about the host".into()),
-        Err(TreeGap::Refused(because)) => return CheckOutcome::Unknown(because),
-    };
-    match limit.holds(text) {
+    // a host without any facts cannot be judged; one without this file does not have what it is about
+    let Some(text) = scene.tree.get(&path).map(active) else { return judges::absent_or_unknown(scene, &path) };
+    match limit.holds(text, &check.others) {
         Some(true) => CheckOutcome::Good,
-        None => CheckOutcome::Unknown(format!("/{path} contains `{text}`, which is not a number")),
+        None => judges::unknown(scene, &path),
         Some(false) => {
-            let mut proposal = Proposal::new(format!("{} is {text}", file_of(&path)));
+            let mut proposal = Proposal::new(format!("{} is {}", file_of(&path), judges::shown(text)));
             proposal.value = check.value.clone();
             judges::evidence_of(&check.id, scene, instance, proposal)
         }
@@ -159,19 +158,50 @@ pub(crate) fn active(text: &str) -> &str {
     inner.unwrap_or(text).trim()
 }
 
+/// A word for a shell, whatever is in it. With control characters it is one of bash and zsh.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if text.chars().all(is_plain) && !text.is_empty() {
+        return text.to_owned();
+    }
+    quoted(text)
+}
+
+fn quoted(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let escaped = text.chars().map(|c| match c {
+        '\'' => r"\'".to_owned(),
+        '\\' => r"\\".to_owned(),
+        c if c.is_control() => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        c => c.to_string(),
+    });
+    format!("$'{}'", escaped.collect::<String>())
+}
+
+/// Commands that write settings.
+fn commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrite) -> &'a str) -> String {
+    let command = |write: &'a SettingWrite| format!("echo {} > {}", quoted(value(write)), shell_word(&write.path));
+    writes.iter().map(command).collect::<Vec<_>>().join("; ")
+}
+
 fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
     let writes = writes(check, scene, instance, &proposal);
-    let command = |path: &str, value: &str| format!("echo '{value}' > {path}");
-    let words = |template: &String| template.replace("{instance}", instance);
+    let words = |template: &String| template.replace("{instance}", &shell_word(instance));
+    let of_table = |own: Option<String>, table: &Option<String>| own.or_else(|| table.as_ref().map(words));
+    // what was there before is not known of every setting
+    let is_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
     let (apply, undo) = if writes.is_empty() {
-        (proposal.apply.or_else(|| check.apply.as_ref().map(words)).unwrap_or_default(), check.undo.as_ref().map(words))
+        // what takes back the table's command does not take back another one
+        let undo = if proposal.apply.is_some() { proposal.undo } else { of_table(proposal.undo, &check.undo) };
+        (of_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
     } else {
-        let back = undo_order(&writes);
-        let undo = back.iter().map(|write| command(&write.path, &write.before)).collect::<Vec<_>>().join("; ");
-        let apply = apply_order(&writes).iter().map(|write| command(&write.path, &write.after)).collect::<Vec<_>>();
-        (apply.join("; "), Some(undo).filter(|text| !text.is_empty()))
+        let (there, back) = (apply_order(&writes), undo_order(&writes));
+        let (apply, undo) = (commands(&there, |write| &write.after), commands(&back, |write| &write.before));
+        (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| is_undone)))
     };
-    let lasting = (!writes.is_empty()).then(|| lasting(&writes, instance));
+    let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting(scene, &writes)));
     let (evidence, evidence_share) = proposal.evidence.unzip();
     AdviceItem {
         id,
@@ -191,7 +221,7 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
         apply,
         undo,
         lasting,
-        harmless: check.harmless && !writes.is_empty(),
+        harmless: check.harmless && is_undone,
         verify: check.verify.clone(),
         writes,
     }
@@ -228,29 +258,49 @@ pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
 }
 
 /// How a setting outlives a restart.
-fn lasting(writes: &[SettingWrite], instance: &str) -> String {
+fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
     let sysctl = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
         Some(format!("{name} = {}", write.after))
     };
     let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl).collect();
     if !lines.is_empty() {
-        return format!("/etc/sysctl.d/90-advice.conf: {}", lines.join("; "));
+        return format!("/etc/sysctl.d/90-advice.conf: {}", in_lines(&lines));
     }
-    let attribute = |write: &SettingWrite| {
-        let file = write.path.strip_prefix(&format!("/sys/block/{}/", file_name(instance)))?;
-        Some(format!("ATTR{{{file}}}=\"{}\"", write.after))
+    if !scene.may_have_systemd() {
+        return format!("at each start, for example in /etc/rc.local: {}", commands(writes, |write| &write.after));
+    }
+    let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for write in writes {
+        let Some((disk, file)) = write.path.strip_prefix("/sys/block/").and_then(|rest| rest.split_once('/')) else {
+            let files: Vec<String> = writes.iter().map(|w| format!("w {} - - - - {}", w.path, w.after)).collect();
+            return format!("/etc/tmpfiles.d/advice.conf: {}", in_lines(&files));
+        };
+        rules.entry(disk).or_default().push(format!("ATTR{{{file}}}=\"{}\"", write.after));
+    }
+    let rule = |(disk, attributes): (&&str, &Vec<String>)| {
+        format!("ACTION==\"add|change\", KERNEL==\"{disk}\", {}", attributes.join(", "))
     };
-    let attributes: Vec<String> = writes.iter().filter_map(attribute).collect();
-    if attributes.is_empty() {
-        let files: Vec<String> = writes.iter().map(|w| format!("w {} - - - - {}", w.path, w.after)).collect();
-        return format!("/etc/tmpfiles.d/advice.conf: {}", files.join("; "));
+    let lines: Vec<String> = rules.iter().map(rule).collect();
+    // md arrays have the name that somebody gave them
+    let numbered: Vec<&str> = rules.into_keys().filter(|disk| !disk.starts_with("md")).collect();
+    let names = match numbered.is_empty() {
+        true => String::new(),
+        false => format!(
+            " (a restart can give {} another name; to be sure, match {} instead)",
+            numbered.join(" and "),
+            if numbered.iter().all(|disk| disk.starts_with("dm-")) { "ENV{DM_NAME}" } else { "ENV{ID_SERIAL}" }
+        ),
+    };
+    format!("/etc/udev/rules.d/90-advice.rules: {}{names}", in_lines(&lines))
+}
+
+/// One line as it is; several by their number, because the answer is one text.
+fn in_lines(lines: &[String]) -> String {
+    match lines {
+        [one] => one.clone(),
+        _ => format!("{} lines: `{}`", lines.len(), lines.join("` and `")),
     }
-    format!(
-        "/etc/udev/rules.d/90-advice.rules: ACTION==\"add|change\", KERNEL==\"{}\", {}",
-        file_name(instance),
-        attributes.join(", ")
-    )
 }
 
 /// What an item would bring: how bad, how much of the recorded time it concerns, what is predicted, and how
@@ -265,6 +315,8 @@ fn worth(item: &AdviceItem) -> f64 {
     let evidence = item.evidence_share.map_or(0.3, |share| 1.0 + 2.0 * share.clamp(0.0, 1.0));
     let gain = item.gain.as_ref().map_or(1.0, |gain| gain.factor.clamp(1.0, 5.0));
     let risk = match item.risk {
+        // data in danger does not wait because the repair needs care
+        _ if item.severity == AdviceSeverity::Critical => 1.0,
         ChangeRisk::Low => 1.0,
         ChangeRisk::Medium => 1.5,
         ChangeRisk::High => 2.0,

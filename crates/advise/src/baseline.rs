@@ -70,7 +70,8 @@ impl HostBaseline {
     /// What is different on a host now, the kernel and firmware first.
     #[must_use]
     pub fn changes(&self, tree: &HostTree) -> Vec<HostChange> {
-        changes(&self.tree, &tree.settled())
+        // one that an earlier version saved has more
+        changes(&self.tree.settled(), &tree.settled())
     }
 }
 
@@ -114,7 +115,9 @@ pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
     for path in paths {
         let (was, is) = (before.get(path), now.get(path));
         let of_changed_disk = path.strip_prefix("sys/block/").and_then(|rest| rest.split('/').next());
-        if was == is || of_changed_disk.is_some_and(|disk| disks.contains(disk)) {
+        // what one of the two was not allowed to read may be the same
+        let is_refused = before.lacking.contains_key(path) || now.lacking.contains_key(path);
+        if was == is || is_refused || of_changed_disk.is_some_and(|disk| disks.contains(disk)) {
             continue;
         }
         if path == "proc/self/mountinfo" {
@@ -203,6 +206,15 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert!(HostBaseline::of(&before, "t".into()).changes(&before).is_empty());
+    }
+
+    #[test]
+    fn what_one_of_the_two_may_not_read_has_not_changed() {
+        let saved = tree(&[("proc/cmdline", "quiet"), ("proc/sys/vm/swappiness", "60")]);
+        let mut now = tree(&[("proc/sys/vm/swappiness", "60")]);
+        now.lacking.insert("proc/cmdline".into(), "only root can read it".into());
+        assert!(HostBaseline::of(&saved, "t".into()).changes(&now).is_empty());
+        assert!(HostBaseline::of(&now, "t".into()).changes(&saved).is_empty());
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub struct SettingChange {
     pub writes: Vec<SettingWrite>,
     /// The writing came to its end; without it, it was cut off.
     pub complete: bool,
+    /// The kernel's number of the running system. A restart ends all changes, and may give a disk another name.
+    #[serde(default)]
+    pub boot: String,
+    /// Settings that the kernel resets when it takes the written one, and what was in them: path and text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<(String, String)>,
 }
 
 /// Why a change was not made or not taken back.
@@ -44,7 +50,7 @@ pub enum ChangeBookError {
         source: std::io::Error,
     },
     /// The record cannot be read.
-    #[error("{path} is damaged: {because}; it is needed to undo earlier changes, so nothing was done")]
+    #[error("{path} is damaged: {because}. Nothing was done. Correct it, or move it away")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -57,6 +63,9 @@ pub enum ChangeBookError {
     /// There is nothing to undo.
     #[error("`{0}` was not applied by this program, or was undone")]
     NotApplied(String),
+    /// It is over.
+    #[error("`{0}` ended with the last restart, so there is nothing to undo")]
+    Ended(String),
     /// A setting is not where settings are.
     #[error("{0} is not a setting that this program writes")]
     NoSetting(String),
@@ -87,6 +96,10 @@ pub enum ChangeBookError {
 pub struct ChangeBook {
     path: PathBuf,
     changes: Vec<SettingChange>,
+    /// Of the running system.
+    boot: String,
+    /// Ids of changes that a restart ended.
+    ended: Vec<String>,
 }
 
 impl ChangeBook {
@@ -95,15 +108,24 @@ impl ChangeBook {
     /// # Errors
     /// Where it is not to be trusted or is damaged.
     pub fn open(folder: &Path) -> Result<ChangeBook, ChangeBookError> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        ChangeBook::open_at(folder, boot.trim())
+    }
+
+    /// The same in a system of this number.
+    pub(crate) fn open_at(folder: &Path, boot: &str) -> Result<ChangeBook, ChangeBookError> {
         private::folder(folder)?;
         let path = folder.join(FILE);
-        let changes = match private::read(&path) {
+        let all: Vec<SettingChange> = match private::read(&path) {
             Ok(file) => serde_json::from_reader(std::io::BufReader::new(file))
                 .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?,
             Err(_) if !path.exists() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(ChangeBook { path, changes })
+        let runs = |change: &SettingChange| change.boot.is_empty() || boot.is_empty() || change.boot == boot;
+        let (changes, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(runs);
+        let ended = ended.into_iter().map(|change| change.id).collect();
+        Ok(ChangeBook { path, changes, boot: boot.to_owned(), ended })
     }
 
     /// What was applied and not undone.
@@ -117,20 +139,27 @@ impl ChangeBook {
     /// # Errors
     /// Where nothing was changed in the end.
     pub fn apply(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
-        if self.changes.iter().any(|change| change.id == id) {
-            return Err(ChangeBookError::Applied(id.to_owned()));
+        if let Some(known) = self.changes.iter().position(|change| change.id == id) {
+            let stands = |write: &SettingWrite| value(&write.path).is_ok_and(|now| now == write.after);
+            if self.changes[known].writes.iter().any(stands) {
+                return Err(ChangeBookError::Applied(id.to_owned()));
+            }
+            // somebody has changed it since, so that there is nothing left to take back
+            self.changes.remove(known);
         }
         let writes: Vec<SettingWrite> = writes
             .iter()
             .map(|write| Ok(SettingWrite { before: value(&write.path)?, ..write.clone() }))
             .collect::<Result<_, ChangeBookError>>()?;
-        let change = SettingChange { id: id.to_owned(), time: time.to_owned(), writes, complete: false };
+        let beside = writes.iter().flat_map(|write| beside(&write.path)).collect();
+        let (id, time, boot) = (id.to_owned(), time.to_owned(), self.boot.clone());
+        let change = SettingChange { id, time, writes, complete: false, boot, beside };
         self.changes.push(change.clone());
         self.store()?;
         let done = apply_order(&change.writes).iter().try_for_each(set);
         if let Err(error) = done {
             // the other settings of the change go back too
-            undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
+            take_back(&change)?;
             self.changes.pop();
             self.store()?;
             return Err(error);
@@ -147,7 +176,11 @@ impl ChangeBook {
     /// Where it stays.
     pub fn undo(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
         let index = self.changes.iter().position(|change| change.id == id);
-        let Some(index) = index else { return Err(ChangeBookError::NotApplied(id.to_owned())) };
+        let Some(index) = index else {
+            let id = id.to_owned();
+            let is_over = self.ended.contains(&id);
+            return Err(if is_over { ChangeBookError::Ended(id) } else { ChangeBookError::NotApplied(id) });
+        };
         let change = self.changes[index].clone();
         for write in &change.writes {
             let now = value(&write.path)?;
@@ -155,7 +188,7 @@ impl ChangeBook {
                 return Err(ChangeBookError::Moved { path: write.path.clone(), now, after: write.after.clone() });
             }
         }
-        undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
+        take_back(&change)?;
         self.changes.remove(index);
         self.store()?;
         Ok(change)
@@ -196,6 +229,30 @@ fn put(path: &str, text: &str) -> Result<(), ChangeBookError> {
     file.write_all(text.as_bytes()).map_err(io)
 }
 
+/// What the kernel resets when a disk gets another scheduler (block/elevator.c): the number of requests, write-back
+/// throttling, and the scheduler's own settings.
+fn beside(path: &str) -> Vec<(String, String)> {
+    let Some(queue) = path.strip_suffix("/scheduler").filter(|queue| queue.ends_with("/queue")) else {
+        return Vec::new();
+    };
+    let own = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
+    let mut paths: Vec<String> = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
+    paths.sort_unstable();
+    paths.extend(["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")));
+    paths.into_iter().filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+}
+
+/// Restores what a change found.
+fn take_back(change: &SettingChange) -> Result<(), ChangeBookError> {
+    undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
+    for (path, text) in &change.beside {
+        if value(path).is_ok_and(|now| now != *text) {
+            put(path, text)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a setting and reads it back.
 fn set(write: &SettingWrite) -> Result<(), ChangeBookError> {
     put(&write.path, &write.after)?;
@@ -224,6 +281,26 @@ mod tests {
         fs::write(&path, "[{").expect("a file");
         assert!(matches!(ChangeBook::open(folder.path()), Err(ChangeBookError::Damaged { .. })));
         assert_eq!(fs::read_to_string(&path).expect("still there"), "[{");
+    }
+
+    #[test]
+    fn a_restart_ends_what_was_applied() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let change = SettingChange {
+            id: "memory.swappiness".into(),
+            time: "2026-01-01T00:00:00Z".into(),
+            writes: Vec::new(),
+            complete: true,
+            boot: "the last one".into(),
+            beside: Vec::new(),
+        };
+        store(&folder.path().join(FILE), &[&change]).expect("kept");
+        // another disk may have the name now: nothing is written
+        let mut book = ChangeBook::open_at(folder.path(), "this one").expect("the record");
+        assert!(book.changes().is_empty());
+        assert!(matches!(book.undo("memory.swappiness"), Err(ChangeBookError::Ended(_))));
+        let mut book = ChangeBook::open_at(folder.path(), "the last one").expect("the record");
+        assert_eq!(book.undo("memory.swappiness").expect("undone"), change);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::role::ServerRole;
+use crate::tree::first_number;
 
 /// How bad it is to leave it as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -57,9 +58,9 @@ pub enum CheckObject {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckLimit {
-    /// Exactly this text.
+    /// Exactly this number.
     Equals(String),
-    /// One of these.
+    /// One of these; anything but them and `others` is not understood.
     OneOf(Vec<String>),
     /// This number or more.
     AtLeast(f64),
@@ -94,6 +95,9 @@ pub struct HostCheck {
     pub(crate) file: Option<String>,
     #[serde(default)]
     pub(crate) limit: Option<CheckLimit>,
+    /// The other words that the kernel writes there, where the limit is one of some words.
+    #[serde(default)]
+    pub(crate) others: Vec<String>,
     /// What is written where a limit is broken.
     #[serde(default)]
     pub(crate) value: Option<String>,
@@ -170,15 +174,18 @@ impl ChangeRisk {
 }
 
 impl CheckLimit {
-    /// Whether a text keeps it; `None` where it is no number and one is needed.
-    pub(crate) fn holds(&self, text: &str) -> Option<bool> {
-        let number = || text.split_whitespace().next()?.parse::<f64>().ok();
-        Some(match self {
-            CheckLimit::Equals(good) => text == good,
-            CheckLimit::OneOf(good) => good.iter().any(|one| one == text),
-            CheckLimit::AtLeast(least) => number()? >= *least,
-            CheckLimit::AtMost(most) => number()? <= *most,
-        })
+    /// Whether a text keeps it; `None` where it is no number and one is needed, or none of the words that the kernel
+    /// writes there.
+    pub(crate) fn holds(&self, text: &str, others: &[String]) -> Option<bool> {
+        match self {
+            CheckLimit::Equals(good) => (text == good || first_number(text).is_some()).then(|| text == good),
+            CheckLimit::OneOf(good) => {
+                let is_good = good.iter().any(|one| one == text);
+                (is_good || others.iter().any(|one| one == text)).then_some(is_good)
+            }
+            CheckLimit::AtLeast(least) => first_number(text).map(|number| number >= *least),
+            CheckLimit::AtMost(most) => first_number(text).map(|number| number <= *most),
+        }
     }
 }
 
@@ -192,7 +199,7 @@ pub(crate) enum CheckOutcome {
     /// It cannot be told, and why.
     Unknown(String),
     /// Something is worth changing.
-    Proposed(Proposal),
+    Proposed(Box<Proposal>),
 }
 
 /// What is worth changing.
@@ -214,6 +221,10 @@ pub(crate) struct Proposal {
     pub gain: Option<crate::gain::ExpectedGain>,
     /// The command or instruction, where it is not the table's.
     pub apply: Option<String>,
+    /// What takes it back, where it is not the table's.
+    pub undo: Option<String>,
+    /// What makes it last, where that is said in fewer words than the files.
+    pub lasting: Option<String>,
 }
 
 impl Proposal {
@@ -243,7 +254,7 @@ impl Proposal {
     }
 
     pub fn propose(self) -> CheckOutcome {
-        CheckOutcome::Proposed(self)
+        CheckOutcome::Proposed(Box::new(self))
     }
 }
 
@@ -260,6 +271,8 @@ mod tests {
             let id = &check.id;
             assert!(check.limit.is_some() == check.file.is_some(), "{id}: a limit needs a file");
             assert!(check.limit.is_none() || check.knob.is_none() || check.value.is_some(), "{id}: a value is missing");
+            let has_words = matches!(check.limit, Some(CheckLimit::OneOf(_)));
+            assert!(has_words != check.others.is_empty(), "{id}: which words mean the contrary?");
             assert!(check.knob.is_some() || check.apply.is_some(), "{id}: nothing says what to do");
             assert!(!check.harmless || check.knob.is_some() && check.risk == ChangeRisk::Low, "{id}: harmless?");
             assert!(check.knob.is_some() == check.undo.is_none() || check.knob.is_none(), "{id}: a knob undoes itself");

@@ -12,6 +12,8 @@ pub struct HealthLoad {
     pub media_errors: Option<f64>,
     /// Sectors that wait to be read again, at the end.
     pub pending_sectors: Option<f64>,
+    /// The same at the beginning.
+    pub first_pending_sectors: Option<f64>,
     /// Transmission errors that were added.
     pub link_errors: Option<f64>,
     /// 1 where the drive said that it fails.
@@ -98,6 +100,7 @@ impl HealthSums {
         };
         add(&mut self.load.media_errors, media);
         add(&mut self.load.link_errors, link);
+        self.load.first_pending_sectors = self.load.first_pending_sectors.or(pending);
         self.load.pending_sectors = pending.or(self.load.pending_sectors);
         self.load.failing = failing.or(self.load.failing);
         if let Some(wear) = wear {

@@ -30,29 +30,31 @@ pub enum ServerRole {
     Unknown,
 }
 
-/// Programs that tell a role, by the start of their name as the kernel has it (15 bytes).
+/// Programs that tell a role, by their name as the kernel has it (15 bytes); a star stands for any end. Without it the
+/// name is whole: the kernel's own thread `kvm-irqfd-clean` is on every host whose processor can do it.
 const PROGRAMS: &[(ServerRole, &[&str])] = &[
     (
         ServerRole::VirtualMachineHost,
-        &["qemu-system-", "qemu-kvm", "kvm", "cloud-hyperviso", "firecracker", "VBoxHeadless"],
+        &["qemu-system-*", "qemu-kvm", "kvm", "cloud-hyperviso", "firecracker", "VBoxHeadless"],
     ),
     (
         ServerRole::Database,
         &[
-            "postgres",
-            "mysqld",
-            "mariadbd",
+            "postgres*",
+            "postmaster",
+            "mysqld*",
+            "mariadbd*",
             "mongod",
-            "ora_pmon",
+            "ora_pmon*",
             "db2sysc",
             "sqlservr",
             "clickhouse-serv",
             "cassandra",
         ],
     ),
-    (ServerRole::FileServer, &["nfsd", "smbd", "ksmbd", "ganesha.nfsd"]),
-    (ServerRole::Web, &["nginx", "apache2", "httpd", "haproxy", "caddy", "lighttpd"]),
-    (ServerRole::Desktop, &["gnome-shell", "plasmashell", "kwin_", "Xorg", "sway", "cinnamon", "xfce4-session"]),
+    (ServerRole::FileServer, &["nfsd", "smbd*", "ksmbd*", "ganesha.nfsd"]),
+    (ServerRole::Web, &["nginx*", "apache2*", "httpd*", "haproxy", "caddy", "lighttpd"]),
+    (ServerRole::Desktop, &["gnome-shell*", "plasmashell", "kwin_*", "Xorg", "sway", "cinnamon*", "xfce4-session"]),
 ];
 
 impl ServerRole {
@@ -97,12 +99,16 @@ impl ServerRole {
     pub fn of(tree: &HostTree) -> (ServerRole, Option<String>) {
         let names: Vec<&str> = tree.get(FILE).unwrap_or_default().lines().filter_map(|l| l.split(' ').next()).collect();
         for (role, programs) in PROGRAMS {
-            if let Some(name) = names.iter().find(|name| programs.iter().any(|program| name.starts_with(program))) {
+            if let Some(name) = names.iter().find(|name| programs.iter().any(|program| is_called(name, program))) {
                 return (*role, Some((*name).to_owned()));
             }
         }
         (ServerRole::Unknown, None)
     }
+}
+
+fn is_called(name: &str, program: &str) -> bool {
+    program.strip_suffix('*').map_or(name == program, |start| name.starts_with(start))
 }
 
 /// Adds the programs that tell a role.
@@ -112,7 +118,7 @@ pub(crate) fn add(tree: &mut HostTree, root: &Path) {
     for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit())) {
         let Ok(name) = fs::read_to_string(entry.path().join("comm")) else { continue };
         let name = name.trim_end().replace(' ', "_");
-        if PROGRAMS.iter().any(|(_, programs)| programs.iter().any(|program| name.starts_with(program))) {
+        if PROGRAMS.iter().any(|(_, programs)| programs.iter().any(|program| is_called(&name, program))) {
             *counts.entry(name).or_default() += 1;
         }
     }
@@ -133,6 +139,8 @@ mod tests {
         };
         assert_eq!(role("postgres 12"), (ServerRole::Database, Some("postgres".into())));
         assert_eq!(role("nginx 4\nqemu-system-x86 9").0, ServerRole::VirtualMachineHost);
+        // threads of the kernel's modules are no programs
+        assert_eq!(role("kvm-irqfd-clean 1\nnfsd4_callbacks 1\nnginx 4").0, ServerRole::Web);
         assert_eq!(role(""), (ServerRole::Unknown, None));
         assert!(ServerRole::ALL.iter().all(|role| ServerRole::parse(role.name()) == Some(*role)));
     }

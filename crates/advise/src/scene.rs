@@ -10,7 +10,7 @@ use crate::check::CheckObject;
 use crate::load::{DiskLoad, HostLoad};
 use crate::role::ServerRole;
 use crate::space::{self, FilesystemSpace};
-use crate::tree::HostTree;
+use crate::tree::{HostTree, first_number};
 
 /// A host that is judged.
 #[derive(Debug)]
@@ -31,6 +31,12 @@ pub struct HostScene {
 
 /// Devices that are no disks whatever their name says.
 const NO_DISKS: &[&str] = &["sr", "fd", "nbd", "ram"];
+
+/// Single files of its host that a container shows in place of its own.
+const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
+
+/// Distributions without systemd: no timers, no tmpfiles.d, and some without udev.
+const WITHOUT_SYSTEMD: &[&str] = &["alpine", "artix", "devuan", "gentoo", "postmarketos", "slackware", "void"];
 
 impl HostScene {
     /// A host below a root.
@@ -65,6 +71,23 @@ impl HostScene {
         &self.tree
     }
 
+    /// Facts of a container: its kernel and disks are its host's, and its files are not.
+    #[must_use]
+    pub fn is_container(&self) -> bool {
+        let is_there = |point: &str| self.mounts.iter().any(|mount| mount.point == point);
+        let is_fixed = |mount: &Mount| mount.point == "/sys" && mount.flags.split(',').any(|flag| flag == "ro");
+        let is_copied = |mount: &Mount| mount.point.starts_with("/proc/") && mount.kind == "fuse.lxcfs";
+        CONTAINER_FILES[..2].iter().all(|file| is_there(file))
+            || self.mounts.iter().any(|m| is_fixed(m) || is_copied(m))
+    }
+
+    /// Whether files and commands of systemd mean anything there, as far as the distribution's name tells.
+    pub(crate) fn may_have_systemd(&self) -> bool {
+        let release = self.tree.get("etc/os-release").unwrap_or_default();
+        let name = release.lines().find_map(|line| line.strip_prefix("ID="));
+        !name.is_some_and(|name| WITHOUT_SYSTEMD.contains(&name.trim_matches(['"', '\''])))
+    }
+
     /// The things that a check is made for.
     pub(crate) fn instances(&self, object: CheckObject) -> Vec<String> {
         let named = |keep: &dyn Fn(&&Device) -> bool| -> Vec<String> {
@@ -78,28 +101,28 @@ impl HostScene {
             CheckObject::Mapped => {
                 named(&|d| d.kind == DeviceKind::Dm || d.kind == DeviceKind::Multipath && d.name.starts_with("dm-"))
             }
-            CheckObject::Filesystem => mounts::local(&self.mounts).iter().map(|mount| mount.point.clone()).collect(),
+            CheckObject::Filesystem => {
+                let local =
+                    mounts::local(&self.mounts).into_iter().filter(|m| !CONTAINER_FILES.contains(&m.point.as_str()));
+                local.map(|mount| mount.point.clone()).collect()
+            }
             CheckObject::Cgroup => self.cgroups(),
         }
     }
 
+    /// The groups that show their limits. In a container the topmost one is the container's own.
     fn cgroups(&self) -> Vec<String> {
-        let folder = "sys/fs/cgroup";
-        let mut found = Vec::new();
-        for name in self.tree.names(folder) {
-            let path = format!("{folder}/{name}");
-            let deeper = self.tree.names(&path);
-            found.extend(
-                deeper
-                    .iter()
-                    .filter(|n| self.tree.has(&format!("{path}/{n}/cpu.stat")))
-                    .map(|n| format!("/{name}/{n}")),
-            );
-            if self.tree.has(&format!("{path}/cpu.stat")) {
-                found.push(format!("/{name}"));
-            }
-        }
+        let group = |path: &String| {
+            let (group, file) = path.strip_prefix("sys/fs/cgroup")?.rsplit_once('/')?;
+            let name = if group.is_empty() { "/" } else { group };
+            matches!(file, "cpu.stat" | "memory.events").then(|| name.to_owned())
+        };
+        let mut found: Vec<String> = self.tree.files.keys().filter_map(group).collect();
+        // version 1 names one hierarchy by each of its controllers
+        let is_named_twice = self.tree.has("sys/fs/cgroup/cpu,cpuacct");
+        found.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
         found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -117,7 +140,7 @@ impl HostScene {
     }
 
     pub(crate) fn queue_number(&self, disk: &str, file: &str) -> Option<f64> {
-        self.queue(disk, file)?.parse().ok()
+        first_number(self.queue(disk, file)?)
     }
 
     /// A file of a block device's folder.
@@ -126,7 +149,17 @@ impl HostScene {
     }
 
     pub(crate) fn block_number(&self, device: &str, file: &str) -> Option<f64> {
-        self.block(device, file)?.split_whitespace().next()?.parse().ok()
+        first_number(self.block(device, file)?)
+    }
+
+    /// Where a disk hangs in the machine: `sys/devices/pci0000:00/…`.
+    pub(crate) fn place(&self, disk: &str) -> Option<&str> {
+        self.tree.place(&format!("sys/block/{}", file_name(disk)))
+    }
+
+    /// The disk hangs on USB.
+    pub(crate) fn is_usb(&self, disk: &str) -> bool {
+        self.place(disk).is_some_and(|place| place.contains("/usb"))
     }
 
     /// What the log shows of a disk.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use diskwright_counters::live::{Roots, mountinfo, sources::mounts};
 
-use crate::tree::HostTree;
+use crate::tree::{HostTree, first_number};
 
 /// Lines of mount point (as the kernel escapes it), bytes of a block, blocks, blocks for users, inodes and free inodes.
 pub(crate) const FILE: &str = "space";
@@ -81,7 +81,7 @@ pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
     let read = |line: &str| {
         let mut words = line.split_whitespace();
         let mount = mountinfo::unescape(words.next()?.as_bytes());
-        let numbers: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let numbers: Vec<f64> = words.map(first_number).collect::<Option<_>>()?;
         let &[block_bytes, blocks, free, inodes, inodes_free] = numbers.as_slice() else { return None };
         Some(FilesystemSpace { mount, block_bytes, blocks, free, inodes, inodes_free })
     };

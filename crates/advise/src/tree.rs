@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
+use diskwright_counters::live::mountinfo;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{role, space};
@@ -100,13 +102,13 @@ impl HostTree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// A file that holds one number.
+    /// A file that begins with a number. No setting that is asked for is below zero.
     #[must_use]
     pub fn number(&self, path: &str) -> Option<f64> {
-        self.get(path)?.split_whitespace().next()?.parse().ok()
+        first_number(self.get(path)?)
     }
 
-    /// Names of what lies in a folder, each once.
+    /// Names of what lies in a folder, each once; of what cannot be read too.
     #[must_use]
     pub fn names(&self, folder: &str) -> Vec<&str> {
         let before = format!("{}/", folder.trim_end_matches('/'));
@@ -114,6 +116,7 @@ impl HostTree {
             .files
             .keys()
             .chain(self.places.keys())
+            .chain(self.lacking.keys())
             .filter_map(|path| path.strip_prefix(&before)?.split('/').next())
             .collect();
         names.sort_unstable();
@@ -156,7 +159,50 @@ impl HostTree {
         let keep = |from: &BTreeMap<String, String>| {
             from.iter().filter(|(path, _)| !moves(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
         };
-        HostTree { files: keep(&self.files), places: self.places.clone(), lacking: BTreeMap::new() }
+        let mut files: BTreeMap<String, String> = keep(&self.files);
+        // how full a swap area is moves, and containers bring and take mounts that lie on no disk
+        files.entry("proc/swaps".into()).and_modify(|text| *text = swap_areas(text));
+        files.entry("proc/self/mountinfo".into()).and_modify(|text| *text = lasting_mounts(text));
+        HostTree { files, places: self.places.clone(), lacking: keep(&self.lacking) }
+    }
+}
+
+/// The first word of a text, where it is a plain number of zero or more: `nan`, `1e9`, `0x10` and `-3` are none.
+pub(crate) fn first_number(text: &str) -> Option<f64> {
+    let word = text.split_whitespace().next()?;
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
+}
+
+/// `/proc/swaps` without the column of what is used; such a text stays as it is.
+fn swap_areas(text: &str) -> String {
+    let area = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.iter().take(3).chain(words.last()).copied().collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(area).collect::<Vec<_>>().join("\n")
+}
+
+/// The lines of mounts that lie on disks or on other machines.
+fn lasting_mounts(text: &str) -> String {
+    let is_lasting = |line: &&str| {
+        let mounts = mountinfo::parse(line.as_bytes());
+        mounts.iter().any(|mount| mount.is_on_disk() || mount.is_remote() || mount.point == "/")
+    };
+    text.lines().filter(is_lasting).collect::<Vec<_>>().join("\n")
+}
+
+/// What a kernel answers where a file stands for a setting that this device does not have.
+fn is_no_answer(error: &std::io::Error) -> bool {
+    let none = [Errno::INVAL, Errno::NODEV, Errno::NODATA, Errno::NXIO, Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
+    none.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Why something that is there could not be read.
+fn refusal(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "only root can read it".into(),
+        _ => format!("reading it failed: {error}"),
     }
 }
 
@@ -196,11 +242,8 @@ impl TreeReader<'_> {
                 let text = if path == "proc/cpuinfo" { text.split("\n\n").next().unwrap_or_default() } else { &text };
                 self.tree.files.insert(path, text.trim_end_matches(['\n', '\0', ' ']).to_owned());
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                self.tree.lacking.insert(path, "only root can read it".into());
-            }
-            // files that are there and have no answer: a setting that this device does not have
-            Err(_) => {}
+            Err(error) if is_no_answer(&error) => {}
+            Err(error) => _ = self.tree.lacking.insert(path, refusal(&error)),
         }
     }
 
@@ -256,7 +299,14 @@ impl TreeReader<'_> {
         if let Some(names) = self.listed.get(folder) {
             return Rc::clone(names);
         }
-        let mut names = entries(&self.root.join(folder));
+        let mut names = entries(&self.root.join(folder)).unwrap_or_else(|error| {
+            let is_none =
+                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) || is_no_answer(&error);
+            if !is_none {
+                self.tree.lacking.insert(folder.to_owned(), refusal(&error));
+            }
+            Vec::new()
+        });
         names.sort_unstable();
         let names = Rc::new(names);
         self.listed.insert(folder.to_owned(), Rc::clone(&names));
@@ -288,9 +338,9 @@ impl TreeReader<'_> {
     }
 }
 
-fn entries(folder: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    let entries = fs::read_dir(folder)?;
+    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
 fn join(path: &str, part: &str) -> String {
@@ -365,5 +415,39 @@ mod tests {
         assert_eq!(before.settled(), after.settled());
         machine.put("proc/sys/vm/swappiness", "10\n");
         assert_ne!(before.settled(), HostTree::read(machine.folder()).settled());
+    }
+
+    #[test]
+    fn numbers_are_plain_ones() {
+        let numbers = ["30", "8.0 GT/s PCIe", " 4\t2", "18446744073709551616"].map(first_number);
+        assert_eq!(numbers, [Some(30.0), Some(8.0), Some(4.0), Some(18_446_744_073_709_551_616.0)]);
+        for text in ["", "nan", "inf", "1e9", "-1", "0x10", "<unknown>", "1.2.3", &"9".repeat(400)] {
+            assert_eq!(first_number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_a_refusal_unless_the_kernel_means_that_there_is_no_such_setting() {
+        let error = |errno: Errno| std::io::Error::from_raw_os_error(errno.raw_os_error());
+        assert!(is_no_answer(&error(Errno::INVAL)) && is_no_answer(&error(Errno::OPNOTSUPP)));
+        assert!(!is_no_answer(&error(Errno::IO)) && !is_no_answer(&error(Errno::ACCESS)));
+        assert_eq!(refusal(&error(Errno::ACCESS)), "only root can read it");
+        assert!(refusal(&error(Errno::IO)).starts_with("reading it failed: Input/output error"));
+    }
+
+    #[test]
+    fn swap_that_fills_and_mounts_of_containers_are_no_change() {
+        let tree = |swaps: &str, mounts: &str| {
+            let files = [("proc/swaps", swaps), ("proc/self/mountinfo", mounts)];
+            let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+            HostTree { files: files.into(), ..HostTree::default() }.settled()
+        };
+        let (root, area) = ("21 1 8:1 / / rw - ext4 /dev/sda1 rw", "Filename Type Size Used Priority\n/dev/sdb ");
+        let before = tree(&format!("{area}partition 100 0 -2"), root);
+        let container = format!("{root}\n90 21 0:50 / /run/made-up rw - overlay overlay rw");
+        assert_eq!(before, tree(&format!("{area}partition 100 77 -2"), &container));
+        assert_eq!(before, before.settled(), "settling again changes nothing");
+        assert_ne!(before, tree(&format!("{area}partition 100 0 5"), root));
+        assert_ne!(before, tree(&format!("{area}partition 100 0 -2"), &root.replace("rw -", "ro -")));
     }
 }

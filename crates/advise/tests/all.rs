@@ -2,4 +2,5 @@
 
 mod apply;
 mod cases;
+mod hostile;
 mod pages;

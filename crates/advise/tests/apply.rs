@@ -71,3 +71,43 @@ fn a_setting_of_a_block_device_is_written_and_restored() {
     book.undo("queue.read-ahead@loop").expect_err("it is not ours any more");
     assert_eq!(now(), "1024");
 }
+
+/// The kernel resets them when the scheduler changes, and they were set by hand.
+#[test]
+fn what_a_scheduler_brings_along_is_restored_too() {
+    let Some(device) = LoopDevice::attach() else { return };
+    let path = device.setting("scheduler");
+    let fifo = device.setting("iosched/fifo_batch");
+    if fs::write(&path, "mq-deadline").and_then(|()| fs::write(&fifo, "7")).is_err() {
+        return skip("no mq-deadline").unwrap_or_default();
+    }
+    fs::write(device.setting("nr_requests"), "48").expect("a number of requests");
+    let write = SettingWrite { path: path.display().to_string(), before: "mq-deadline".into(), after: "none".into() };
+    let state = tempfile::tempdir().expect("a folder");
+    let mut book = ChangeBook::open(state.path()).expect("a record");
+    book.apply("queue.scheduler@loop", "2026-01-01T00:00:00Z", std::slice::from_ref(&write)).expect("applied");
+    assert!(fs::read_to_string(&path).expect("a setting").contains("[none]"));
+    book.undo("queue.scheduler@loop").expect("undone");
+    let now = |file: &str| fs::read_to_string(device.setting(file)).expect("a setting").trim().to_owned();
+    assert_eq!((now("iosched/fifo_batch"), now("nr_requests")), ("7".into(), "48".into()));
+}
+
+/// A change that somebody has overwritten can be made again; it was refused both to apply and to undo it.
+#[test]
+fn a_change_that_somebody_overwrote_can_be_applied_again() {
+    let Some(device) = LoopDevice::attach() else { return };
+    let path = device.setting("read_ahead_kb");
+    let write = SettingWrite { path: path.display().to_string(), before: String::new(), after: "512".into() };
+    if let Err(error) = fs::write(&path, "256") {
+        return skip(&error.to_string()).unwrap_or_default();
+    }
+    let state = tempfile::tempdir().expect("a folder");
+    let mut book = ChangeBook::open(state.path()).expect("a record");
+    let writes = std::slice::from_ref(&write);
+    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied");
+    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect_err("it stands");
+    fs::write(&path, "1024").expect("somebody else's");
+    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied again");
+    book.undo("queue.read-ahead@loop").expect("undone");
+    assert_eq!(fs::read_to_string(&path).expect("a setting").trim(), "1024");
+}

@@ -151,19 +151,26 @@ fn placed(path: &str, links: &BTreeMap<String, String>) -> String {
 }
 
 fn load(case: &Case) -> Option<HostLoad> {
-    let series = case.load.keys().map(|name| {
+    let columns: Vec<(&str, &[f64])> =
+        case.load.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
+    load_of(&columns)
+}
+
+/// A load of 20 ticks of a second; `counter@instance`, and a value for each tick in turn.
+pub fn load_of(columns: &[(&str, &[f64])]) -> Option<HostLoad> {
+    let series = columns.iter().map(|(name, _)| {
         let (counter, instance) = name.split_once('@').unwrap_or((name, ""));
         Series { counter: counter.into(), instance: instance.into(), scale: 1.0 }
     });
     let schema = Arc::new(Schema::new(series.collect()));
     let mut frame = Frame::new(schema, 20);
     for tick in 0..20 {
-        let row: Vec<f64> = case.load.values().map(|values| values[tick % values.len()]).collect();
+        let row: Vec<f64> = columns.iter().map(|(_, values)| values[tick % values.len()]).collect();
         frame.push(Tick { time_ns: tick as i64 * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
     }
     let mut reader = HostLoadReader::default();
     reader.frame(&frame);
-    reader.finish().filter(|_| !case.load.is_empty())
+    reader.finish().filter(|_| !columns.is_empty())
 }
 
 fn judged(case: &Case, bench: &HostBench) -> HostAdvice {

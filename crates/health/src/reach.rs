@@ -40,6 +40,12 @@ const RAID_DRIVERS: &[&str] = &[
     "stex",
 ];
 
+/// Whether the adapters of this driver are RAID controllers.
+#[must_use]
+pub fn is_raid_driver(name: &str) -> bool {
+    RAID_DRIVERS.contains(&name)
+}
+
 fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
@@ -66,7 +72,7 @@ pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
     let host = parts.iter().find(is_host)?;
     let driver = text(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
-    if RAID_DRIVERS.contains(&driver.as_str()) {
+    if is_raid_driver(&driver) {
         return Some(DriveAccess::OutOfReach(
             "it is behind a RAID controller; use its vendor's program to reach the drives",
         ));

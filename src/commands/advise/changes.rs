@@ -18,6 +18,10 @@ fn now() -> String {
 pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
     if items.is_empty() {
+        let is_of = |known: &str| known == id || known.split('@').next() == Some(id);
+        if folder.is_dir() && ChangeBook::open(folder)?.changes().iter().any(|change| is_of(&change.id)) {
+            return Err(Failure::Failed(format!("`{id}` is already applied; undo it with --undo {id}")));
+        }
         let near = find::hint(id, advice.items.iter().map(|item| item.id.as_str()));
         return Err(Failure::Usage(format!("no listed item has the id `{id}`{near}")));
     }
@@ -31,7 +35,13 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     let mut book = ChangeBook::open(folder)?;
     let mut applied = Vec::new();
     for item in items {
-        book.apply(&item.id, &now(), &item.writes)?;
+        if let Err(error) = book.apply(&item.id, &now(), &item.writes) {
+            // those before it stay, and whoever asked must hear of them
+            if as_json && !applied.is_empty() {
+                output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
+            }
+            return Err(Failure::Failed(format!("{}: {error}", item.id)));
+        }
         applied.push(json!({ "id": item.id, "writes": item.writes, "lasting": item.lasting }));
         if !as_json {
             let mut text = format!("Applied {}: {}\n", item.id, item.apply);
@@ -94,14 +104,16 @@ pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
     if changes.is_empty() {
         return output::text(&format!("Nothing has changed since {}\n", baseline.time));
     }
+    let style = output::wide_style();
     let mut table = TextTable::new().text("kind").text("what").text("before").text("now");
     for change in &changes {
         let text = |text: &Option<String>| {
             let text = text.as_deref().unwrap_or("not there");
             text.lines().next().unwrap_or_default().chars().take(60).collect::<String>()
         };
-        table.row([change.kind.to_owned(), change.what.clone(), text(&change.before), text(&change.now)]);
+        let row = [change.kind.to_owned(), change.what.clone(), text(&change.before), text(&change.now)];
+        table.row(row.map(|cell| style.clean(&cell)));
     }
-    let head = format!("Changed since {}:\n", baseline.time);
-    output::text(&(head + &table.render(&output::wide_style())))
+    let head = format!("Changed since {}:\n", style.clean(&baseline.time));
+    output::text(&(head + &table.render(&style)))
 }

@@ -4,6 +4,7 @@
 mod changes;
 mod screen;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -92,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             changes::diff(&folder?, arguments.json)
         };
     }
-    let host = host(arguments, role)?;
+    let mut host = host(arguments, role)?;
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
         if host.from != "this host" {
@@ -100,12 +101,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return changes::apply(id, &advice, &folder?, arguments.json);
     }
-    let ignored = ignored(arguments, folder.as_deref().ok())?;
+    if host.scene.is_container() {
+        host.remarks
+            .push("this is a container: kernel, disks and most settings are its host's; run the commands there".into());
+    }
+    let ignored = match ignored(arguments, folder.as_deref().ok()) {
+        // who only reads gets an answer that lacks something
+        Err(error) if arguments.ignore.is_empty() && arguments.unignore.is_empty() => {
+            host.remarks.push(format!("ignored items are listed: {error}"));
+            Vec::new()
+        }
+        ignored => ignored?,
+    };
     let before = advice.items.len();
     advice.items.retain(|item| !ignored.iter().any(|id| *id == item.id || *id == item.check));
     let left_out = before - advice.items.len();
-    let applied = folder.ok().and_then(|folder| folder.is_dir().then(|| ChangeBook::open(&folder)));
-    let applied = applied.transpose()?.map_or_else(Vec::new, |book| book.changes().to_vec());
+    // what was applied was applied to this host
+    let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
+    let applied = folder.map(|folder| ChangeBook::open(&folder));
+    let applied = applied.transpose().unwrap_or_else(|error| {
+        host.remarks.push(format!("what was applied is unknown: {error}"));
+        None
+    });
+    let applied = applied.map_or_else(Vec::new, |book| book.changes().to_vec());
     if arguments.json {
         output::json(&document(&host, &advice, left_out, &applied))?;
     } else {
@@ -191,11 +209,17 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
     Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
 }
 
-/// A log's host is this one where name, kernel and memory are the same.
+/// A log's host is this one where name, kernel, memory and at least one disk are the same.
 fn is_this_host(recorded: &Topology) -> bool {
     let here = diskwright_counters::live::sources::topology::read(&diskwright_counters::live::Roots::default());
     let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
-    !recorded.host.is_empty() && same == (&here.host, &here.kernel, here.memory_bytes)
+    // machines made from one image are alike, but their disks are not
+    let serials = |topology: &Topology| -> BTreeSet<String> {
+        topology.devices.iter().filter_map(|device| device.serial.clone()).collect()
+    };
+    let (there, own) = (serials(recorded), serials(&here));
+    let is_other = !there.is_empty() && !own.is_empty() && there.is_disjoint(&own);
+    !recorded.host.is_empty() && !is_other && same == (&here.host, &here.kernel, here.memory_bytes)
 }
 
 /// What a log tells of a host.

@@ -34,7 +34,8 @@ pub fn draw(
     if groups.len() > full {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
         for group in &groups[full..] {
-            out += &line(&format!("  {}: {}", title(group), group.item.seen), style.width);
+            let text = style.clean(&format!("{}: {}", title(group), group.item.seen));
+            out += &line(&format!("  {text}"), style.width);
         }
     }
     out += &foot(advice, ignored, applied, all, style);
@@ -62,7 +63,7 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         out += &indented(&format!("{}: ", style.clean(disk)), kind, style);
     }
     for remark in &host.remarks {
-        out += &indented("note: ", remark, style);
+        out += &indented("note: ", &style.clean(remark), style);
     }
     out
 }
@@ -106,6 +107,7 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
     say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => say("evidence: ", evidence),
+        None if item.severity >= AdviceSeverity::Warning => say("evidence: ", "none in a log"),
         None => say("evidence: ", "none in a log, so this item ranks low"),
     }
     if let Some(gain) = &item.gain {

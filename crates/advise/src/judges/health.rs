@@ -50,9 +50,18 @@ pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
         if pending > 0.0 {
             seen.push(counted(pending, "sector", "sectors") + " could not be read when last tried");
         }
-        Ok(Proposal::new(seen.join("; ")).propose())
+        let proposal = Proposal::new(seen.join("; "));
+        // a few that were there all the time are no announcement, and their sectors can be written again
+        if added == 0.0 && health.first_pending_sectors.is_some_and(|first| pending <= first) {
+            let apply = Some(OLD_SECTORS.replace("{instance}", disk));
+            return Ok(Proposal { apply, ..proposal }.severity(AdviceSeverity::Warning).propose());
+        }
+        Ok(proposal.propose())
     }))
 }
+
+const OLD_SECTORS: &str = "Back up what is on {instance}. Check its array, or read all of it, so that the sectors are \
+                           written again, and replace it if they become more.";
 
 pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {

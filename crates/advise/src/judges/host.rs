@@ -1,11 +1,14 @@
 //! Filesystems, alignment, links and the clock.
 
 use super::{percent, unknown};
+use crate::advice::shell_word;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
 use crate::space::{self, FilesystemSpace};
 
 const GIB: f64 = 1_073_741_824.0;
+/// So little may be gone in a moment. Ours.
+const FULL: f64 = 5.0 * GIB;
 
 fn space_of<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
     let late = scene.tree.lacking.get(space::FILE);
@@ -23,7 +26,8 @@ pub(super) fn space(scene: &HostScene, point: &str) -> CheckOutcome {
     if used < 0.9 || free > 100.0 * GIB {
         return CheckOutcome::Good;
     }
-    let severity = if used >= 0.97 { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
+    let is_full = used >= 0.97 && free < FULL;
+    let severity = if is_full { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
     Proposal::new(format!("{} used, {} free", percent(used), super::bytes(free))).severity(severity).propose()
 }
 
@@ -43,10 +47,17 @@ pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
 pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
     let Some(mount) = scene.mount(point) else { return unknown(scene, "proc/self/mountinfo") };
     let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
-    match off {
-        Some(option) => Proposal::new(format!("{} is mounted with {option}", mount.kind)).propose(),
-        None => CheckOutcome::Good,
+    let Some(option) = off else { return CheckOutcome::Good };
+    let device = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    let disks = device.map(|found| scene.topology.leaves(&found.device)).unwrap_or_default();
+    let is_safe = |disk: &&str| !super::queue::may_lose_writes(scene, disk);
+    let proposal = Proposal::new(format!("{} is mounted with {option}", mount.kind));
+    // without a volatile cache there is nothing to flush
+    if !disks.is_empty() && disks.iter().all(is_safe) {
+        let seen = format!("{}, on disks that report no volatile cache", proposal.seen);
+        return Proposal { seen, ..proposal }.severity(AdviceSeverity::Info).propose();
     }
+    proposal.propose()
 }
 
 pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
@@ -55,26 +66,51 @@ pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
     if matches!(mount.kind.as_str(), "rootfs" | "ramfs" | "tmpfs") {
         return CheckOutcome::Absent;
     }
-    let has = |word: &str| mount.flags.split(',').any(|flag| flag == word);
-    if has("relatime") || has("noatime") || has("ro") {
+    let has = |word: &str| mount.flags.split(',').chain(mount.options.split(',')).any(|flag| flag == word);
+    // lazytime keeps them in memory
+    if has("relatime") || has("noatime") || has("lazytime") || mount.flags.split(',').any(|flag| flag == "ro") {
         return CheckOutcome::Good;
     }
-    Proposal::new("each read writes the access time").propose()
+    let mut proposal = Proposal::new("each read writes the access time");
+    if mount.kind == "zfs" {
+        let dataset = shell_word(&mount.source);
+        proposal.apply = Some(format!("zfs set relatime=on {dataset}"));
+        proposal.undo = Some(format!("zfs set relatime=off {dataset}"));
+    }
+    proposal.propose()
 }
+
+/// An extended partition shows the kernel no more than its table: a kibibyte, or a sector.
+const TABLE_SECTORS: f64 = 8.0;
+/// Space for a boot loader, or what an installer reserves, that nothing uses. Ours.
+const RESERVED_SECTORS: f64 = 524_288.0;
+/// No disk has such blocks; a bridge or an array reports them.
+const LARGEST_BLOCK: f64 = 1_048_576.0;
 
 pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
     let disk = scene.device(name).and_then(|device| device.below.first());
     let Some(disk) = disk else { return CheckOutcome::Absent };
-    let start = scene.block_number(disk, &format!("{}/start", file_name(name)));
-    let Some(start) = start else { return unknown(scene, &format!("sys/block/{disk}/{name}/start")) };
-    let Some(block) = scene.queue_number(disk, "physical_block_size") else {
-        return unknown(scene, &format!("sys/block/{disk}/queue/physical_block_size"));
+    let of_partition = |file: &str| format!("sys/block/{}/{}/{file}", file_name(disk), file_name(name));
+    let Some(start) = scene.tree.number(&of_partition("start")) else { return unknown(scene, &of_partition("start")) };
+    let of_disk = format!("sys/block/{}/queue/physical_block_size", file_name(disk));
+    let Some(block) = scene.tree.number(&of_disk).filter(|bytes| *bytes <= LARGEST_BLOCK) else {
+        return unknown(scene, &of_disk);
     };
-    let offset = (start * 512.0) % block.max(512.0);
-    if offset == 0.0 {
+    // of some disks the first block begins before the first sector
+    let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
+    let offset = (start * 512.0 - first).rem_euclid(block.max(512.0));
+    let sectors = scene.device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
+    let is_used = scene.topology.filesystems.iter().any(|filesystem| filesystem.device == name)
+        || scene.topology.swaps.iter().any(|swap| swap.device == name)
+        || scene.topology.devices.iter().any(|device| device.below.iter().any(|below| below == name));
+    if offset == 0.0 || sectors <= TABLE_SECTORS || !is_used && sectors <= RESERVED_SECTORS {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("starts {offset:.0} bytes into a block of {block:.0} bytes")).propose()
+    let seen = format!("starts {offset:.0} bytes into a block of {block:.0} bytes");
+    if is_used {
+        return Proposal::new(seen).propose();
+    }
+    Proposal::new(format!("{seen}; nothing uses it now")).severity(AdviceSeverity::Info).propose()
 }
 
 /// Clocks that are read without leaving the program, by architecture and hypervisor.
@@ -92,8 +128,25 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
+    let flags = scene.tree.get("proc/cpuinfo").unwrap_or_default();
+    let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
     match better {
+        // Xen's own is what the kernel chooses there
+        Some(name) if now == "xen" => {
+            let mut proposal = Proposal::new(format!("the clock is {now}, though {name} is available"));
+            let file = format!("/{folder}/current_clocksource");
+            let lasting = "until the next restart; clocksource= on the kernel's command line keeps it";
+            proposal.apply = Some(format!("echo '{name}' > {file} # {lasting}"));
+            proposal.undo = Some(format!("echo 'xen' > {file}"));
+            proposal.propose()
+        }
         Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).propose(),
+        // a clock that the kernel has found unstable is no longer among those available
+        None if has("constant_tsc") && has("nonstop_tsc") => {
+            let seen =
+                format!("the clock is {now}: the processors have a steady tsc, but the kernel does not offer it");
+            Proposal::new(seen).propose()
+        }
         None => CheckOutcome::Good,
     }
 }
@@ -107,13 +160,13 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)));
+    let place = scene.place(disk);
     let Some(function) = place.and_then(|place| place.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
         return CheckOutcome::Absent;
     };
     let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
     let mut below = Vec::new();
-    for (what, unit) in [("speed", " GT/s"), ("width", " lanes")] {
+    for (what, unit) in [("speed", " GT/s"), ("width", "")] {
         let Some(now) = link_number(scene, function, &format!("current_link_{what}")) else {
             return unknown(scene, &format!("{function}/current_link_{what}"));
         };
@@ -123,7 +176,7 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
             return unknown(scene, &format!("{function}/max_link_{what}"));
         };
         if now < most {
-            below.push(format!("{now}{unit} of {most}"));
+            below.push(format!("{now}{unit} of {most}{}", if what == "width" { " lanes" } else { "" }));
         }
     }
     if below.is_empty() {

@@ -2,9 +2,10 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{percent, unknown};
-use crate::check::{CheckOutcome, Proposal};
+use super::{absent_or_unknown, bytes, percent, shown, unknown};
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
+use crate::tree::{TreeGap, first_number};
 
 /// The share of a limit from which it is close.
 const CLOSE: f64 = 0.8;
@@ -12,7 +13,8 @@ const CLOSE: f64 = 0.8;
 pub(super) fn aio(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(used) = scene.sysctl("fs.aio-nr") else { return unknown(scene, "proc/sys/fs/aio-nr") };
     let Some(most) = scene.sysctl("fs.aio-max-nr") else { return unknown(scene, "proc/sys/fs/aio-max-nr") };
-    if used < CLOSE * most {
+    // a limit of zero turns them off on purpose
+    if used == 0.0 || used < CLOSE * most {
         return CheckOutcome::Good;
     }
     Proposal::new(format!("{used:.0} of {most:.0} are reserved"))
@@ -29,29 +31,55 @@ pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
     Proposal::new(format!("{used:.0} of {most:.0} are open")).value(format!("{:.0}", 2.0 * used.max(most))).propose()
 }
 
+/// The first kernel with pressure stall information; distributions brought it to 4.18.
+const PRESSURE_SINCE: (u32, u32) = (4, 18);
+
+/// `3.10` of `3.10.0-1160.el7.x86_64`.
+fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
+    let mut numbers = scene.tree.get("proc/sys/kernel/osrelease")?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
-    if scene.tree.get("proc/pressure/io").is_some() {
-        return CheckOutcome::Good;
+    let path = "proc/pressure/io";
+    match scene.tree.text(path) {
+        Ok(_) => return CheckOutcome::Good,
+        Err(TreeGap::Refused(_)) => return unknown(scene, path),
+        Err(TreeGap::Absent) => {}
     }
     // a few files that somebody copied do not tell what the kernel lacks
     if scene.tree.get("proc/cmdline").is_none() {
-        return unknown(scene, "proc/pressure/io");
+        return unknown(scene, path);
     }
-    Proposal::new("/proc/pressure/io is not there").propose()
+    match kernel_version(scene) {
+        // no setting of such a kernel helps
+        Some(version) if version < PRESSURE_SINCE => CheckOutcome::Absent,
+        _ => {
+            let words = scene.tree.get("proc/cmdline").unwrap_or_default();
+            let off = words.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
+            let mut proposal = Proposal::new("/proc/pressure/io is not there, or is turned off");
+            proposal.apply = off.map(|word| format!("Remove {word} from the kernel's command line and restart."));
+            proposal.propose()
+        }
+    }
 }
 
 /// A value of a file with a name and a number on each line.
 fn counted(text: &str, name: &str) -> Option<f64> {
-    let line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    let line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
     text.lines().find_map(line)
 }
 
+fn lacks(scene: &HostScene, group: &str, file: &str) -> CheckOutcome {
+    absent_or_unknown(scene, &format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
+}
+
 fn group_file<'a>(scene: &'a HostScene, group: &str, file: &str) -> Option<&'a str> {
-    scene.tree.get(&format!("sys/fs/cgroup{group}/{file}"))
+    scene.tree.get(&format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
 pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "cpu.stat") else { return CheckOutcome::Absent };
+    let Some(text) = group_file(scene, group, "cpu.stat") else { return lacks(scene, group, "cpu.stat") };
     let (Some(periods), Some(stopped)) = (counted(text, "nr_periods"), counted(text, "nr_throttled")) else {
         // its processors are not limited: the controller is not on
         return CheckOutcome::Absent;
@@ -60,21 +88,32 @@ pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
     if periods < 600.0 || stopped < 0.1 * periods {
         return CheckOutcome::Good;
     }
-    let limit = group_file(scene, group, "cpu.max").unwrap_or("not readable");
     let share = percent(stopped / periods);
-    Proposal::new(format!("stopped in {share} of its periods since it was created; cpu.max is {limit}")).propose()
+    match group_file(scene, group, "cpu.max") {
+        // the limit that stopped it is gone
+        Some(limit) if limit.starts_with("max") => CheckOutcome::Good,
+        Some(limit) => {
+            let limit = shown(limit);
+            Proposal::new(format!("stopped in {share} of its periods since it was created; cpu.max is {limit}"))
+                .propose()
+        }
+        None => Proposal::new(format!("stopped in {share} of its periods since it was created")).propose(),
+    }
 }
 
 pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "memory.events") else { return CheckOutcome::Absent };
+    let Some(text) = group_file(scene, group, "memory.events") else { return lacks(scene, group, "memory.events") };
     let Some(at_most) = counted(text, "max") else {
         return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
     };
     let killed = counted(text, "oom_kill").unwrap_or(0.0);
-    if killed == 0.0 {
+    let limit = group_file(scene, group, "memory.max");
+    // killed processes of groups below it and of a host without memory count too: its own limit must have been reached
+    if killed == 0.0 || at_most == 0.0 || limit == Some("max") {
         return CheckOutcome::Good;
     }
-    let limit = group_file(scene, group, "memory.max").unwrap_or("not readable");
+    let limit =
+        limit.map_or_else(|| "not readable".to_owned(), |text| first_number(text).map_or_else(|| shown(text), bytes));
     let text = format!("the kernel killed {killed:.0} of its processes, and it reached its limit {at_most:.0} times");
     Proposal::new(format!("{text} since it was created; memory.max is {limit}")).propose()
 }
@@ -104,7 +143,7 @@ pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
         for number in scene.tree.names(&format!("{folder}/{volume}/devinfo")) {
             let text = scene.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
             is_read |= !text.is_empty();
-            let broken = |line: &&str| line.split_whitespace().nth(1).is_some_and(|count| count != "0");
+            let broken = |line: &&str| line.split_once(' ').and_then(|(_, n)| first_number(n)).is_some_and(|n| n > 0.0);
             let counts: Vec<&str> = text.lines().filter(broken).collect();
             if !counts.is_empty() {
                 seen.push(format!("device {number} of {volume}: {}", counts.join(", ")));
@@ -122,10 +161,22 @@ pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
 /// Filesystems that tell a disk what is free.
 const TRIMMED: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
 /// What `systemctl enable fstrim.timer` and older packages leave.
-const TRIM_SCHEDULES: &[&str] = &["etc/systemd/system/timers.target.wants/fstrim.timer", "etc/cron.weekly/fstrim"];
-
+const TRIM_SCHEDULES: &[&str] = &[
+    "etc/systemd/system/timers.target.wants/fstrim.timer",
+    "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
+    "etc/cron.weekly/fstrim",
+];
 fn is_scheduled(scene: &HostScene, places: &[&str]) -> bool {
     places.iter().any(|place| scene.tree.has(place))
+}
+
+/// No schedule is seen; whether that means anything depends on whether its folder is.
+fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
+    if scene.is_container() {
+        return Some(CheckOutcome::Unknown("a container does not show the schedules of its host".into()));
+    }
+    let is_seen = scene.tree.has("etc");
+    (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
 pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
@@ -148,7 +199,15 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     if most == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{disk} supports trimming, but no known schedule trims it")).propose()
+    if let Some(outcome) = no_schedule(scene) {
+        return outcome;
+    }
+    let mut proposal = Proposal::new(format!("{disk} supports trimming, but no known schedule trims it"));
+    if !scene.may_have_systemd() {
+        proposal.apply = Some("Run `fstrim --all` once a week, for example from cron.".into());
+        proposal.undo = Some("Remove that line again.".into());
+    }
+    proposal.propose()
 }
 
 /// What distributions enable to check arrays.
@@ -157,6 +216,7 @@ const SCRUB_SCHEDULES: &[&str] = &[
     "etc/cron.d/raid-check",
     "etc/systemd/system/timers.target.wants/mdcheck_start.timer",
     "etc/systemd/system/timers.target.wants/raid-check.timer",
+    "usr/lib/systemd/system/timers.target.wants/raid-check.timer",
     "etc/systemd/system/mdmonitor.service.wants/mdcheck_start.timer",
 ];
 
@@ -170,8 +230,11 @@ pub(super) fn scrub(scene: &HostScene, array: &str) -> CheckOutcome {
     if is_scheduled(scene, SCRUB_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    Proposal::new("none of the usual schedules checks the array").propose()
+    no_schedule(scene).unwrap_or_else(|| Proposal::new("none of the usual schedules checks the array").propose())
 }
+
+const SINGLE_PATH: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; otherwise find \
+                           out why it has no second path (zones, cables, ports).";
 
 pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
     let Some(uuid) = scene.block(device, "dm/uuid") else {
@@ -188,6 +251,12 @@ pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
         |path: &&&str| scene.block(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
     match (paths.iter().filter(works).count(), paths.len()) {
         (working, _) if working >= 2 => CheckOutcome::Good,
+        // a disk in this host that the multipath daemon took by mistake has no second one
+        (1, 1) => {
+            let proposal = Proposal::new("it has a single path").severity(AdviceSeverity::Notice);
+            let apply = Some(SINGLE_PATH.replace("{instance}", device));
+            Proposal { apply, ..proposal }.propose()
+        }
         (working, all) => Proposal::new(format!("{working} of {all} paths work")).propose(),
     }
 }

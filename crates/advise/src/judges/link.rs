@@ -2,13 +2,14 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{percent, unknown};
+use super::{absent_or_unknown, percent, unknown};
+use crate::advice::shell_word;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
+use crate::scene::HostScene;
 
 /// The folder of an ATA port and its host's number: `…/ata1` and `host0`.
 fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let place = scene.place(disk)?;
     let (port, rest) = place.split_once("/host")?;
     let number = rest.split('/').next()?;
     let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -46,7 +47,7 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.tree.place(&format!("sys/block/{}", file_name(disk))) else { return CheckOutcome::Absent };
+    let Some(place) = scene.place(disk) else { return CheckOutcome::Absent };
     if !place.contains("/usb") {
         return CheckOutcome::Absent;
     }
@@ -66,7 +67,7 @@ pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
     if speed > 480.0 || version < 2.1 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("runs at {speed} Mbit/s, though the device supports USB 3")).propose()
+    Proposal::new(format!("runs at {speed} Mbit/s, with a version that USB 3 devices report on such a port")).propose()
 }
 
 pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
@@ -90,9 +91,9 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/cpu/cpufreq";
     let policies: Vec<&str> = scene.tree.names(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
     if policies.is_empty() {
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, folder) };
+        return absent_or_unknown(scene, folder);
     }
-    let (mut writes, mut seen) = (Vec::new(), "");
+    let (mut writes, mut seen, all) = (Vec::new(), "", policies.len());
     for policy in policies {
         let file = |name: &str| format!("{folder}/{policy}/{name}");
         let (governor, preference) = (file("scaling_governor"), file("energy_performance_preference"));
@@ -112,5 +113,21 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
     if writes.is_empty() {
         return CheckOutcome::Good;
     }
-    Proposal { writes, ..Proposal::new(seen) }.propose()
+    let mut proposal = Proposal::new(seen);
+    // a line for each of a hundred processors is one that nobody reads
+    let file = |write: &(String, String)| write.0.rsplit('/').next().map(str::to_owned);
+    let is_one = writes.iter().all(|write| file(write) == file(&writes[0]));
+    let before: Vec<&str> = writes.iter().filter_map(|(path, _)| scene.tree.get(path)).collect();
+    if let Some(file) = file(&writes[0])
+        && is_one
+        && writes.len() == all
+        && all > 1
+        && before.iter().all(|text| *text == before[0])
+    {
+        let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", shell_word(value));
+        (proposal.apply, proposal.undo) = (Some(command(&writes[0].1)), Some(command(before[0])));
+        let line = format!("/etc/tmpfiles.d/advice.conf: w /{folder}/policy*/{file} - - - - {}", writes[0].1);
+        proposal.lasting = scene.may_have_systemd().then_some(line);
+    }
+    Proposal { writes, ..proposal }.propose()
 }

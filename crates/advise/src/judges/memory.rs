@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{bytes, only_info, percent, rate, unknown};
+use super::{absent_or_unknown, bytes, only_info, percent, rate, unknown};
 use crate::advice::active;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
@@ -40,8 +40,12 @@ struct BulkWriter {
 /// The disk that was written most, where something showed how fast it writes.
 fn writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
-    let known = |disk: &&String| scene.instances(crate::check::CheckObject::Disk).contains(disk);
-    let disks = load.disks.iter().filter(|(disk, _)| known(disk) || scene.device(disk).is_none_or(is_own));
+    let own = scene.instances(crate::check::CheckObject::Disk);
+    // a limit of the whole host is not set for a copy to a stick
+    let has_fixed = own.iter().any(|disk| !scene.is_usb(disk));
+    let is_meant = |disk: &str| !(has_fixed && scene.is_usb(disk));
+    let known = |disk: &String| own.contains(disk) || scene.device(disk).is_none_or(is_own);
+    let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
     let (disk, most) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
     let queued = most.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
     let ceiling = scene.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
@@ -132,7 +136,8 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     if scene.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
-    let in_memory = scene.topology.swaps.iter().all(|swap| scene.class(&swap.device) == DeviceClass::Memory);
+    // what is swapped into compressed memory costs no disk; areas on disks beside it are its overflow
+    let in_memory = scene.topology.swaps.iter().any(|swap| scene.class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
@@ -182,11 +187,15 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
 
 pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
-    let Some(text) = scene.tree.get(file) else {
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, file) };
-    };
+    let Some(text) = scene.tree.get(file) else { return absent_or_unknown(scene, file) };
     if active(text) != "always" {
         return CheckOutcome::Good;
+    }
+    // MongoDB wants them off before version 8.0, and on from there
+    if scene.role_from.as_deref().is_some_and(|program| program.starts_with("mongod")) {
+        return CheckOutcome::Unknown(
+            "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
+        );
     }
     let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {

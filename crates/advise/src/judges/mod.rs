@@ -15,6 +15,7 @@ mod stack;
 
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::HostScene;
+use crate::tree::TreeGap;
 
 /// Judges one instance.
 pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
@@ -60,6 +61,7 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("link.sas-errors", paths::sas_errors),
     ("path.nvme", paths::nvme),
     ("alignment.array", stack::array_alignment),
+    ("alignment.mapped", stack::mapped_alignment),
     ("mapped.snapshot", stack::snapshot),
     ("mapped.crypt-sectors", stack::crypt_sectors),
     ("array.stripe-cache", stack::stripe_cache),
@@ -90,15 +92,32 @@ pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal:
     }
 }
 
-/// A file that should be there is not: of a log without facts, or of a kernel without it.
+/// A file that should be there is not, or nobody understands it: of a log without facts, or of a kernel without it.
 pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     if !scene.has_facts {
         return CheckOutcome::Unknown("the log has no facts about the host".into());
     }
+    CheckOutcome::Unknown(match scene.tree.text(path) {
+        Err(TreeGap::Refused(because)) => format!("/{path}: {because}"),
+        Err(TreeGap::Absent) => format!("/{path} is missing or unreadable"),
+        Ok("") => format!("/{path} is empty"),
+        Ok(text) => format!("/{path} contains `{}`, which is not understood", shown(text)),
+    })
+}
+
+/// The same of a file that not every host has: without it there is nothing to judge.
+pub(crate) fn absent_or_unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     match scene.tree.text(path) {
-        Err(crate::tree::TreeGap::Refused(because)) => CheckOutcome::Unknown(format!("/{path}: {because}")),
-        _ => CheckOutcome::Unknown(format!("/{path} is missing or unreadable")),
+        Err(TreeGap::Absent) if scene.has_facts => CheckOutcome::Absent,
+        _ => unknown(scene, path),
     }
+}
+
+/// As much of a text from outside as a sentence bears.
+pub(crate) fn shown(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(60).collect();
+    if cut.len() < text.trim().len() { cut + "..." } else { cut }
 }
 
 /// `37 %`.

@@ -4,11 +4,7 @@ use diskwright_base::DeviceClass;
 
 use super::{percent, unknown};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
-
-fn place<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
-    scene.tree.place(&format!("sys/block/{}", file_name(disk)))
-}
+use crate::scene::HostScene;
 
 /// The folder whose name begins so, on the way to a disk: `port-6:0`.
 fn part_of<'a>(place: &'a str, start: &str) -> Option<&'a str> {
@@ -16,7 +12,7 @@ fn part_of<'a>(place: &'a str, start: &str) -> Option<&'a str> {
 }
 
 pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = place(scene, disk).filter(|place| place.contains("/usb")) else { return CheckOutcome::Absent };
+    let Some(place) = scene.place(disk).filter(|place| place.contains("/usb")) else { return CheckOutcome::Absent };
     let Some(host) = part_of(place, "host") else { return CheckOutcome::Absent };
     let path = format!("sys/class/scsi_host/{host}/proc_name");
     // uas names none, which the kernel writes as (null)
@@ -34,7 +30,7 @@ pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
 /// Phys of a disk's SAS port.
 fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
     let port =
-        place(scene, disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
+        scene.place(disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
     let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
     let is_of_port = |phy: &&str| {
         let place = scene.tree.place(&format!("sys/class/sas_phy/{phy}/device/port"));

@@ -71,8 +71,12 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
     let slow: Vec<&str> = states.iter().filter(|s| s.latency_us * 1e-6 >= FELT * response).map(|s| s.folder).collect();
     let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
         .evidence(Some((evidence, share)));
-    let write = |state: &&str| format!("echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
-    proposal.apply = Some(slow.iter().map(write).collect::<Vec<_>>().join("; "));
+    let write = |value: char| {
+        let one = |state: &&str| format!("echo {value} | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
+        slow.iter().map(one).collect::<Vec<_>>().join("; ")
+    };
+    // it lasts until the next restart
+    (proposal.apply, proposal.undo) = (Some(write('1')), Some(write('0')));
     proposal.propose()
 }
 
@@ -119,7 +123,7 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else {
         return unknown(scene, "proc/uptime");
     };
-    let mut seen = Vec::new();
+    let (mut seen, mut are_bound) = (Vec::new(), true);
     for ((device, place), found) in queue_interrupts(text) {
         let all: f64 = found.by_processor.iter().sum();
         let most = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
@@ -130,6 +134,7 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
             continue;
         }
         let place = if place.is_empty() { String::new() } else { format!(" at {place}") };
+        are_bound &= device.starts_with("nvme");
         seen.push(format!(
             "processor {processor} took {} of the interrupts of {} queues of {}{place}",
             percent(most / all),
@@ -137,8 +142,17 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
             device.trim_end_matches(['-', '.', '_'])
         ));
     }
-    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
+    if seen.is_empty() {
+        return CheckOutcome::Good;
+    }
+    let apply = are_bound.then(|| OF_BOUND_QUEUES.to_owned());
+    Proposal { apply, ..Proposal::new(seen.join("; ")) }.propose()
 }
+
+/// The kernel distributes the interrupts of NVMe itself, and nobody can move them (kernel/irq/affinity.c).
+const OF_BOUND_QUEUES: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all requests \
+                               come from one processor. Find the program that sends them, and let its threads run on \
+                               several (taskset, CPUAffinity= of its unit).";
 
 #[cfg(test)]
 mod tests {

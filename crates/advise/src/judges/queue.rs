@@ -2,7 +2,7 @@
 
 use diskwright_base::{DeviceClass, DeviceKind};
 
-use super::{bytes, only_info, percent, unknown};
+use super::{absent_or_unknown, bytes, only_info, percent, unknown};
 use crate::advice::active;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, ReadAheadModel};
@@ -52,7 +52,10 @@ pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
         DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_one_disk(scene, disk) => {
             only_info(proposal.good("mq-deadline").value("mq-deadline").evidence(queued(load))).propose()
         }
-        DeviceClass::Nvme | DeviceClass::Flash if now == "bfq" && scene.role != ServerRole::Desktop && has("none") => {
+        // bfq is made for slow flash: cards and sticks
+        DeviceClass::Nvme | DeviceClass::Flash
+            if now == "bfq" && scene.role != ServerRole::Desktop && has("none") && !is_slow_flash(scene, disk) =>
+        {
             only_info(proposal.good("none").value("none").evidence(busy(load))).propose()
         }
         DeviceClass::Nvme if now != "none" && requests.is_some_and(|rate| rate > FAST) => {
@@ -64,11 +67,23 @@ pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
+fn is_slow_flash(scene: &HostScene, disk: &str) -> bool {
+    scene.is_usb(disk) || disk.starts_with("mmcblk")
+}
+
+/// The driver of the adapter that a SCSI disk hangs on.
+fn driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
+    let place = scene.place(disk)?;
+    let host = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
+    scene.tree.get(&format!("sys/class/scsi_host/{host}/proc_name"))
+}
+
 /// A hardware controller's array says that it rotates too; it has its own order of requests.
 fn is_one_disk(scene: &HostScene, disk: &str) -> bool {
     let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
     let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
     !arrays.iter().any(|word| model.contains(word))
+        && !driver(scene, disk).is_some_and(diskwright_health::reach::is_raid_driver)
         && scene.device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
 }
 
@@ -90,12 +105,26 @@ const WINDOW: f64 = 4096.0;
 const FULL: f64 = 0.7;
 
 pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(window) = scene.queue_number(disk, "read_ahead_kb") else { return lacks(scene, disk, "read_ahead_kb") };
+    let readers = match readers(scene, disk) {
+        Some(readers) => readers,
+        None => return CheckOutcome::Absent,
+    };
+    let windows = readers.iter().map(|reader| scene.queue_number(reader, "read_ahead_kb").ok_or(reader));
+    let window = match windows.collect::<Result<Vec<f64>, _>>() {
+        Ok(windows) => windows.into_iter().fold(0.0, f64::max),
+        Err(reader) => return lacks(scene, reader, "read_ahead_kb"),
+    };
     let most = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
     let load = scene.disk_load(disk).filter(|load| load.reads > 0.0);
-    let proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
-    if let Some(proposed) = load.and_then(|load| wider(scene, disk, load, window, most)) {
-        return proposed;
+    let of = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
+    let mut proposal = Proposal::new(format!("read_ahead_kb{of} is {window:.0}"));
+    let write = |value: &str| {
+        let path = |reader: &String| (path(reader, "read_ahead_kb"), value.to_owned());
+        readers.iter().map(path).collect::<Vec<_>>()
+    };
+    if let Some(wider) = load.and_then(|load| wider(scene, disk, load, window, most)) {
+        (proposal.writes, proposal.gain) = (write(&wider.value), wider.gain);
+        return proposal.good(wider.value).evidence(Some((wider.evidence, wider.share))).propose();
     }
     let small = load.and_then(DiskLoad::bytes_per_read).filter(|mean| *mean < 32.0 * KIB);
     match (load, small) {
@@ -103,20 +132,64 @@ pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
             if window >= 1024.0 && scene.role == ServerRole::Database && rotates(scene, disk) && load.busy() > 0.1 =>
         {
             let text = format!("reads are {} on average, and the disk was busy {}", bytes(mean), percent(load.busy()));
-            proposal.good("128").value("128").evidence(Some((text, load.busy()))).propose()
+            proposal.writes = write("128");
+            proposal.good("128").evidence(Some((text, load.busy()))).propose()
         }
-        _ if window < 64.0 => only_info(proposal.good("128 or more").value("128").evidence(alone(load))).propose(),
+        // a database may have made it small for its random reads
+        _ if window < 64.0 && scene.role != ServerRole::Database => {
+            proposal.writes = write("128");
+            only_info(proposal.good("128 or more").evidence(alone(load))).propose()
+        }
         _ => CheckOutcome::Good,
     }
+}
+
+/// Filesystems with a read-ahead of their own (`/sys/class/bdi`): what a disk has does not count for them.
+const OWN_READ_AHEAD: &[&str] = &["bcachefs", "btrfs", "zfs"];
+
+/// The devices whose read-ahead counts for readers of a disk: those that its filesystems lie on, which may be volumes
+/// above it. None where that is nothing of this disk: an array, which spreads a window over its members.
+fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
+    let topology = &scene.topology;
+    let of_disk =
+        topology.filesystems.iter().filter(|f| !f.device.is_empty() && topology.leaves(&f.device).contains(&disk));
+    let (own, others): (Vec<_>, Vec<_>) = of_disk.partition(|f| OWN_READ_AHEAD.contains(&f.kind.as_str()));
+    if others.is_empty() {
+        return own.is_empty().then(|| vec![disk.to_owned()]);
+    }
+    let mut readers: Vec<String> = Vec::new();
+    for filesystem in others {
+        let device = topology.device(&filesystem.device)?;
+        let whole = match device.kind {
+            DeviceKind::Partition => device.below.first()?,
+            _ => &device.name,
+        };
+        let is_path = topology.device(whole).is_some_and(|device| device.kind == DeviceKind::Multipath);
+        if topology.leaves(whole).len() > 1 && !is_path {
+            return None;
+        }
+        if !readers.contains(whole) {
+            readers.push(whole.clone());
+        }
+    }
+    readers.sort_unstable();
+    Some(readers)
 }
 
 fn rotates(scene: &HostScene, disk: &str) -> bool {
     scene.class(disk) == DeviceClass::Rotational
 }
 
+/// A wider window, and what it brings.
+struct WiderWindow {
+    value: String,
+    evidence: String,
+    share: f64,
+    gain: Option<ExpectedGain>,
+}
+
 /// Sequential readers that wait for each window.
-fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<CheckOutcome> {
-    let proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
+fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<WiderWindow> {
     let points = load.lone_reads();
     // ticks whose reads are as large as read-ahead makes them
     let largest = window.min(most) * KIB;
@@ -167,22 +240,23 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         bytes(mean),
         response * 1e3
     );
-    let proposal = Proposal { gain, ..proposal };
-    Some(
-        proposal.good(format!("{target:.0}")).value(format!("{target:.0}")).evidence(Some((evidence, share))).propose(),
-    )
+    Some(WiderWindow { value: format!("{target:.0}"), evidence, share, gain })
 }
+
+/// What the kernel takes by itself for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
+const MOST_REQUESTS: f64 = 256.0;
 
 pub(super) fn requests(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(requests) = scene.queue_number(disk, "nr_requests") else { return lacks(scene, disk, "nr_requests") };
     let scheduler = scene.queue(disk, "scheduler").map(active);
-    // without a scheduler requests are the hardware's own tags, which cannot be more
-    if scheduler.is_none_or(|name| name == "none") {
+    // without a scheduler requests are the hardware's own tags, which cannot be more; before blk-mq each direction had
+    // as many
+    if scheduler.is_none_or(|name| matches!(name, "none" | "noop" | "deadline" | "cfq")) {
         return CheckOutcome::Good;
     }
     let depth = scene.device(disk).and_then(|device| device.device_depth).map(f64::from);
     let depth = depth.or_else(|| scene.block_number(disk, "device/queue_depth"));
-    let least = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(1024.0);
+    let least = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MOST_REQUESTS);
     if requests >= least {
         return CheckOutcome::Good;
     }
@@ -219,8 +293,18 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
         (format!("requests are {} on average, the largest size allowed, {} busy", bytes(mean), percent(busy)), busy)
     });
     let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
-    let proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
-    only_info(proposal.good(format!("{value:.0}")).value(format!("{value:.0}")).evidence(evidence)).propose()
+    let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
+    // a volume on the disk has split requests before the disk sees them
+    let above = scene.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
+    let above = above.filter(|device| scene.topology.leaves(&device.name) == [disk]).map(|device| device.name.as_str());
+    let splits = |device: &&str| {
+        let number = |file: &str| scene.queue_number(device, file);
+        number("max_sectors_kb").is_some_and(|now| now < value)
+            && number("max_hw_sectors_kb").is_some_and(|hardware| hardware >= value)
+    };
+    let write = |device: &str| (path(device, "max_sectors_kb"), format!("{value:.0}"));
+    proposal.writes = std::iter::once(disk).chain(above.filter(splits)).map(write).collect();
+    only_info(proposal.good(format!("{value:.0}")).evidence(evidence)).propose()
 }
 
 pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
@@ -230,7 +314,7 @@ pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     }
     let Some(target) = scene.queue_number(disk, "wbt_lat_usec") else {
-        return if scene.has_facts { CheckOutcome::Absent } else { lacks(scene, disk, "wbt_lat_usec") };
+        return absent_or_unknown(scene, &path(disk, "wbt_lat_usec"));
     };
     if target > 0.0 {
         return CheckOutcome::Good;
@@ -272,9 +356,16 @@ pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
+/// The disk has a cache that a power cut empties, or does not say. What it says itself goes before the kernel's
+/// setting, which somebody may have changed.
+pub(super) fn may_lose_writes(scene: &HostScene, disk: &str) -> bool {
+    let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
+    device.or_else(|| scene.queue(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
+}
+
 /// `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its place.
 pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
-    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let place = scene.place(disk)?;
     let is_address =
         |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
     let address = place.split('/').rev().find(is_address)?;
@@ -285,7 +376,9 @@ pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(now) = scene.queue(disk, "rotational") else { return lacks(scene, disk, "rotational") };
     let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
     let words = model.to_uppercase();
-    let is_flash = words.split([' ', '_', '-']).any(|word| word == "SSD" || word == "NVME") || disk.starts_with("nvme");
+    let has = |name: &str| words.split([' ', '_', '-']).any(|word| word == name);
+    // a dock for both says nothing
+    let is_flash = (has("SSD") || has("NVME")) && !has("HDD") || disk.starts_with("nvme");
     if now == "1" && is_flash {
         let seen = format!("the kernel treats {} as a rotating disk", if model.is_empty() { disk } else { &model });
         return Proposal::new(seen).value("0").propose();
@@ -304,11 +397,10 @@ pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> Che
 
 pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
-        return if scene.has_facts { CheckOutcome::Absent } else { lacks(scene, disk, "../device/queue_depth") };
+        return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", file_name(disk)));
     };
-    let usb = scene.tree.place(&format!("sys/block/{}", file_name(disk))).is_some_and(|place| place.contains("/usb"));
     // a bridge without UASP takes one at a time; links.usb tells that
-    if depth > 1.0 || usb || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
+    if depth > 1.0 || scene.is_usb(disk) || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
         return CheckOutcome::Good;
     }
     only_info(Proposal::new(format!("queue_depth is {depth:.0}")).evidence(queued(scene.disk_load(disk)))).propose()
@@ -342,7 +434,7 @@ pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     }
     let Some(seconds) = scene.block_number(disk, "device/timeout") else {
-        return lacks(scene, disk, "../device/timeout");
+        return unknown(scene, &format!("sys/block/{}/device/timeout", file_name(disk)));
     };
     if seconds >= LONG_RECOVERY {
         return CheckOutcome::Good;
@@ -380,14 +472,25 @@ pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
         .propose()
 }
 
+/// Filesystems that know zones.
+const ZONED: &[&str] = &["btrfs", "f2fs", "zonefs"];
+
 pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
     match scene.queue(disk, "zoned") {
-        None if scene.has_facts => CheckOutcome::Absent,
-        None => lacks(scene, disk, "zoned"),
+        None => absent_or_unknown(scene, &path(disk, "zoned")),
         Some("none") => CheckOutcome::Good,
-        Some(kind) => {
-            Proposal::new(format!("the disk is {kind}: its tracks overlap and are written zone by zone")).propose()
+        Some(kind @ ("host-aware" | "host-managed")) => {
+            let tracks = if rotates(scene, disk) { "its tracks overlap and" } else { "its zones" };
+            let of_disk =
+                scene.topology.filesystems.iter().filter(|f| scene.topology.leaves(&f.device).contains(&disk));
+            let kinds: Vec<&str> = of_disk.map(|filesystem| filesystem.kind.as_str()).collect();
+            // these write zone by zone themselves
+            if !kinds.is_empty() && kinds.iter().all(|kind| ZONED.contains(kind)) {
+                return CheckOutcome::Good;
+            }
+            Proposal::new(format!("the disk is {kind}: {tracks} are written from begin to end")).propose()
         }
+        Some(_) => unknown(scene, &path(disk, "zoned")),
     }
 }
 

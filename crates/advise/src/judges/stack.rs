@@ -3,7 +3,7 @@
 
 use diskwright_base::DeviceKind;
 
-use super::{bytes, unknown};
+use super::{absent_or_unknown, bytes, unknown};
 use crate::check::{CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
 
@@ -36,12 +36,30 @@ pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
         let Some(block) = scene.queue_number(disk, "physical_block_size") else {
             return unknown(scene, &format!("sys/block/{}/queue/physical_block_size", file_name(disk)));
         };
-        let beyond = ((start + offset) * 512.0) % block.max(512.0);
+        // of some disks the first block begins before the first sector
+        let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
+        let beyond = ((start + offset) * 512.0 - first).rem_euclid(block.max(512.0));
         if beyond != 0.0 {
             seen.push(format!("data on {name} starts {beyond:.0} bytes into a block of {block:.0} bytes of {disk}"));
         }
     }
     if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
+}
+
+pub(super) fn mapped_alignment(scene: &HostScene, device: &str) -> CheckOutcome {
+    let path = format!("sys/block/{}/alignment_offset", file_name(device));
+    match scene.tree.get(&path) {
+        None => absent_or_unknown(scene, &path),
+        Some("0") => CheckOutcome::Good,
+        // the kernel's word for blocks that fit nowhere
+        Some("-1") => {
+            Proposal::new("its blocks do not fit those of the disks below it (alignment_offset is -1)").propose()
+        }
+        Some(_) => match scene.tree.number(&path) {
+            Some(bytes) => Proposal::new(format!("alignment_offset is {bytes:.0}")).propose(),
+            None => unknown(scene, &path),
+        },
+    }
 }
 
 fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
@@ -62,11 +80,13 @@ pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
 }
 
 pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
-    match uuid(scene, device) {
+    // only LUKS can encrypt anew; the first version has sectors of 512 bytes alone
+    let version = match uuid(scene, device) {
         Err(outcome) => return *outcome,
-        Ok(uuid) if !uuid.starts_with("CRYPT-") => return CheckOutcome::Absent,
-        Ok(_) => {}
-    }
+        Ok(uuid) if uuid.starts_with("CRYPT-LUKS2-") => 2,
+        Ok(uuid) if uuid.starts_with("CRYPT-LUKS1-") => 1,
+        Ok(_) => return CheckOutcome::Absent,
+    };
     let size = |file: &str| {
         let path = format!("sys/block/{}/queue/{file}", file_name(device));
         scene.tree.number(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
@@ -79,11 +99,18 @@ pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
             let evidence = load
                 .map(|load| (format!("the device was busy {} of the time", super::percent(load.busy())), load.busy()));
             let seen = format!("it encrypts {logical:.0} bytes at a time, on blocks of {physical:.0} bytes");
-            super::only_info(Proposal::new(seen).evidence(evidence)).propose()
+            let mut proposal = Proposal::new(seen).evidence(evidence);
+            if version == 1 {
+                proposal.apply = Some(OF_FIRST_VERSION.into());
+            }
+            super::only_info(proposal).propose()
         }
         _ => CheckOutcome::Good,
     }
 }
+
+const OF_FIRST_VERSION: &str =
+    "LUKS1 has no other sectors. When the disk is set up anew, use LUKS2, which chooses them by the disk.";
 
 const DEFAULT_STRIPES: f64 = 256.0;
 /// The kernel takes no more.

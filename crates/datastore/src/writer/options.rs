@@ -44,7 +44,7 @@ impl Default for WriterOptions {
             keep_age: None,
             keep_bytes: None,
             time_unit_ns: 1000,
-            keep_latest: [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE].map(String::from).into(),
+            keep_latest: [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE, Note::HOST].map(String::from).into(),
             keep_each: vec![Note::UNSEEN.into()],
             sync_every: Some(Duration::from_secs(10)),
             bulk: false,

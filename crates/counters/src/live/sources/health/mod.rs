@@ -89,7 +89,10 @@ struct DriveRecord {
     asked_ns: Option<u64>,
     answered_ns: u64,
     values: [u64; COLUMNS.len()],
-    limits: Option<VolumeLimits>,
+    /// The last of each that it said. What increased while it was silent or asleep counts when it answers again.
+    known: [u64; COLUMNS.len()],
+    /// The last statistics of a volume, and when they came: an answer without them comes between.
+    limits: Option<(u64, VolumeLimits)>,
     told: String,
 }
 
@@ -132,6 +135,7 @@ impl HealthSource {
                 asked_ns: None,
                 answered_ns: 0,
                 values: [ABSENT; COLUMNS.len()],
+                known: [ABSENT; COLUMNS.len()],
                 limits: None,
                 told: String::new(),
             });
@@ -170,15 +174,17 @@ impl HealthSource {
 
 impl DriveRecord {
     fn take(&mut self, answer: HealthAnswer, context: &mut TickContext) {
-        let before_ns = std::mem::replace(&mut self.answered_ns, context.running_ns);
+        self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
         if let Some(health) = &answer.health {
             self.values[..OF_VOLUMES].copy_from_slice(&of_health(health));
         }
         if let Some(now) = answer.volume {
-            let elapsed_us = self.answered_ns.saturating_sub(before_ns) / 1000;
-            self.values[OF_VOLUMES..].copy_from_slice(&of_volume(&now, self.limits.as_ref(), elapsed_us));
-            self.limits = Some(now);
+            let before = self.limits.as_ref();
+            let elapsed_us = before.map_or(0, |(then_ns, _)| self.answered_ns.saturating_sub(*then_ns) / 1000);
+            let values = of_volume(&now, before.map(|(_, limits)| limits), elapsed_us);
+            self.values[OF_VOLUMES..].copy_from_slice(&values);
+            self.limits = Some((self.answered_ns, now));
         }
         if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.told) {
             let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
@@ -258,10 +264,18 @@ impl CounterSource for HealthSource {
             return;
         }
         table.begin();
-        for drive in &self.drives {
-            if let Some(values) = drive.current(context.running_ns) {
+        for drive in &mut self.drives {
+            if let Some(values) = drive.current(context.running_ns).copied() {
                 let row = table.row(&drive.name);
-                table.fill(row).copy_from_slice(values);
+                table.fill(row).copy_from_slice(&values);
+                for (column, known) in
+                    drive.known.iter_mut().enumerate().filter(|(column, _)| values[*column] != ABSENT)
+                {
+                    if *known != ABSENT {
+                        table.know_before(row, column, *known);
+                    }
+                    *known = values[column];
+                }
             } else if let Some(row) = table.find(&drive.name) {
                 // asleep or silent: a gap, and not a drive that is gone
                 table.fill(row);

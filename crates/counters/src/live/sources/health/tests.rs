@@ -145,3 +145,48 @@ fn limits_of_a_volume_are_shares_of_the_time_between_two_answers() {
     assert!((bench.value("volume_read_p99_s") - 500e-6).abs() < 1e-12);
     assert!(bench.value("volume_write_p99_s").is_nan());
 }
+
+/// The time since a failed answer was shorter than what the statistics counted over, and a volume seemed held back for
+/// twice as long as it was.
+#[test]
+fn an_answer_that_failed_is_no_beginning_of_a_volumes_time() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let mut bench = HealthBench::new(|_, _| {
+        // 2 s of each 10; the second answer is none
+        match ASKED.fetch_add(1, Ordering::Relaxed) {
+            1 => HealthAnswer { trouble: Some("made up".into()), ..HealthAnswer::default() },
+            asked => {
+                let volume = VolumeLimits { volume_iops_us: asked * 2_000_000, ..VolumeLimits::default() };
+                HealthAnswer { volume: Some(volume), ..HealthAnswer::default() }
+            }
+        }
+    });
+    bench.machine.put("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
+    bench.tick(0);
+    bench.tick(10);
+    bench.tick(10);
+    assert!(bench.value("volume_iops_limited").is_nan());
+    bench.tick(10);
+    assert!((bench.value("volume_iops_limited") - 0.2).abs() < 1e-9);
+}
+
+/// A drive that fails is silent for a while, and its errors of that time were never counted.
+#[test]
+fn errors_that_were_added_while_a_drive_was_silent_are_counted_when_it_answers() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let mut bench = HealthBench::new(|_, _| match ASKED.fetch_add(1, Ordering::Relaxed) {
+        0 => answer(3),
+        1 => HealthAnswer { trouble: Some("made up".into()), ..HealthAnswer::default() },
+        _ => answer(7),
+    });
+    bench.tick(0);
+    bench.tick(5);
+    bench.tick(60);
+    bench.tick(5);
+    assert!(bench.value("media_errors").is_nan() && bench.value("media_errors_ever").is_nan());
+    bench.tick(60);
+    bench.tick(5);
+    assert_eq!((bench.value("media_errors"), bench.value("media_errors_ever")), (4.0, 7.0));
+    bench.tick(1);
+    assert_eq!(bench.value("media_errors"), 0.0);
+}

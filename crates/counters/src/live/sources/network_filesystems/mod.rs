@@ -22,7 +22,7 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 use connections::{ServerRoute, SocketDiagnosis};
-use mountstats::{MountStats, NfsClass};
+use mountstats::{MountStats, NfsClass, OperationSums};
 use smb::ShareStats;
 use unanswered::UnansweredRequests;
 
@@ -94,6 +94,25 @@ const ROUND_TRIP: usize = OTHERS + 12;
 const RETRANSMISSIONS: usize = OTHERS + 13;
 const WAITING: usize = OTHERS + 14;
 
+/// Requests that were sent again. The kernel counts operations and how often they were sent; one that was given up
+/// before it was sent makes the difference smaller, which is no restart of the sums.
+#[derive(Clone, Copy, Debug, Default)]
+struct RetransmissionSum {
+    operations: u64,
+    transmissions: u64,
+    sum: u64,
+}
+
+impl RetransmissionSum {
+    /// The sum with what was added since the last call.
+    fn add(&mut self, sums: &OperationSums) -> u64 {
+        let sent = sums.transmissions.saturating_sub(self.transmissions);
+        self.sum = self.sum.saturating_add(sent.saturating_sub(sums.operations.saturating_sub(self.operations)));
+        (self.operations, self.transmissions) = (sums.operations, sums.transmissions);
+        self.sum
+    }
+}
+
 /// An NFS mount as the file names it.
 struct MountSlot {
     device: Box<[u8]>,
@@ -102,6 +121,7 @@ struct MountSlot {
     row: Option<usize>,
     age_s: Option<u64>,
     unanswered: UnansweredRequests,
+    again: [RetransmissionSum; 4],
     /// The server, and this machine's address towards it; of the last slow beat.
     way: Option<ServerRoute>,
 }
@@ -216,6 +236,7 @@ impl NetworkFilesystems {
                 row,
                 age_s: known.and_then(|slot| slot.age_s),
                 unanswered: known.map_or_else(UnansweredRequests::default, |slot| slot.unanswered),
+                again: known.map_or_else(Default::default, |slot| slot.again),
                 way: known.and_then(|slot| slot.way),
             });
         });
@@ -252,6 +273,7 @@ impl NetworkFilesystems {
             if mount.age_s < slot.age_s {
                 table.forget_row(row);
                 slot.unanswered = UnansweredRequests::default();
+                slot.again = Default::default();
             }
             slot.age_s = mount.age_s;
             if context.slow || !same {
@@ -261,7 +283,7 @@ impl NetworkFilesystems {
                 slot.way = server.and_then(ServerRoute::to);
             }
             let values = table.fill(row);
-            fill(values, mount);
+            fill(values, mount, &mut slot.again);
             if mount.transports.count > 0 {
                 let (sends, replies) = (mount.transports.sends, mount.transports.replies);
                 values[UNANSWERED] = slot.unanswered.level(sends, replies, context.running_ns);
@@ -311,7 +333,7 @@ fn network(diagnosis: &SocketDiagnosis, way: ServerRoute, ports: &[u16]) -> [u64
     [round_trip, again]
 }
 
-fn fill(values: &mut [u64], mount: &MountStats) {
+fn fill(values: &mut [u64], mount: &MountStats, again: &mut [RetransmissionSum; 4]) {
     if mount.has_operations {
         for (class, sums) in NfsClass::ALL.into_iter().zip(&mount.operations) {
             let bytes = match class {
@@ -319,7 +341,7 @@ fn fill(values: &mut [u64], mount: &MountStats) {
                 NfsClass::Write => mount.bytes.map_or(sums.sent_bytes, |bytes| bytes[5]),
                 _ => sums.sent_bytes.saturating_add(sums.received_bytes),
             };
-            let again = sums.transmissions.saturating_sub(sums.operations);
+            let again = again[class as usize].add(sums);
             let columns = [sums.operations, bytes, sums.round_trip_ms, sums.execution_ms, sums.queue_ms, again];
             values[class as usize * CLASS..][..CLASS].copy_from_slice(&columns);
         }

@@ -216,3 +216,33 @@ fn an_answer_is_read_by_its_published_layout() {
     bytes[88 + 8..88 + 10].copy_from_slice(&(4u16 + 104).to_ne_bytes());
     assert_eq!(connections::decode(&bytes), None);
 }
+
+/// Operations that were given up before they were sent are counted without a transmission: it looked as if the sums had
+/// restarted, and the whole mount had a gap just while its server was in trouble.
+#[test]
+fn operations_that_were_never_sent_are_no_restart() {
+    let machine = FakeMachine::new();
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
+    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
+    let mut watch = machine.watch();
+    watch.tick();
+    let value = |watch: &crate::live::fake::FakeWatch, counter: &str| {
+        watch.value(&format!("network_filesystem.{counter}"), "/mnt")
+    };
+    // 12 were sent of 10; then 20 ended and 20 were sent: fewer are left over than before
+    let given_up = NINE.replace("READ: 10 12 1", "READ: 20 20 1");
+    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 61, TCP, &given_up));
+    watch.tick_after(1.0);
+    assert_eq!((value(&watch, "reads"), value(&watch, "read_retransmissions")), (10.0, 0.0));
+    // and three more are sent again
+    let again = NINE.replace("READ: 10 12 1", "READ: 25 28 1");
+    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 62, TCP, &again));
+    watch.tick_after(1.0);
+    assert_eq!((value(&watch, "reads"), value(&watch, "read_retransmissions")), (5.0, 3.0));
+    // sums of 32 bits that wrap, and a line that is no numbers, are a gap and no rate
+    for broken in [NINE.replace("READ: 10 12 1", "READ: 3 4 1"), NINE.replace("READ: 10 12 1", "READ: x y z")] {
+        machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 63, TCP, &broken));
+        watch.tick_after(1.0);
+        assert!(value(&watch, "reads").is_nan() && value(&watch, "writes").is_nan());
+    }
+}

@@ -1,0 +1,152 @@
+//! Files that no kernel should write, one at a time: nothing that was well becomes advice, and what was refused is
+//! said to be unknown.
+
+use std::collections::BTreeSet;
+
+use diskwright_advise::{CHECKS, HostAdvice, HostScene, HostTree, advise};
+use diskwright_base::Topology;
+use diskwright_counters::live::sources::topology;
+
+use crate::cases::HostBench;
+
+const HOSTS: &[&str] = &["server", "desktop"];
+/// Neither a number nor a word of the kernel's.
+const NONSENSE: &[&str] =
+    &["", " ", "\0", "garbage garbage", "nan", "inf", "-1", "1e309", "0x10", "[", "\u{1b}[31mred", "\u{fffd}"];
+/// Any text means something there: lists and names, in which what is left out is not there.
+const LISTS: &[&str] = &[
+    "/model",
+    "/vendor",
+    "/uuid",
+    "/name",
+    "mountinfo",
+    "proc/swaps",
+    "cmdline",
+    "os-release",
+    "cpu_list",
+    "processes",
+];
+
+fn judged(tree: HostTree, topology: &Topology) -> HostAdvice {
+    advise(&HostScene::of(tree, topology.clone(), None))
+}
+
+fn ids(advice: &HostAdvice) -> BTreeSet<String> {
+    advice.items.iter().map(|item| item.id.clone()).collect()
+}
+
+/// A host's facts, its devices, and what is said of it.
+fn host(name: &str) -> (HostTree, Topology, BTreeSet<String>) {
+    let bench = HostBench::new(name);
+    let (tree, topology) = (HostTree::read(bench.machine.folder()), topology::read(&bench.machine.roots()));
+    let before = ids(&judged(tree.clone(), &topology));
+    (tree, topology, before)
+}
+
+#[test]
+fn nonsense_in_a_file_is_no_advice() {
+    let mut wrong = Vec::new();
+    for name in HOSTS {
+        let (tree, topology, before) = host(name);
+        for path in tree.files.keys().filter(|path| !LISTS.iter().any(|end| path.ends_with(end))) {
+            for text in NONSENSE {
+                // what the kernel says of blocks that fit nowhere
+                if *text == "-1" && path.ends_with("alignment_offset") {
+                    continue;
+                }
+                let mut broken = tree.clone();
+                broken.files.insert(path.clone(), (*text).to_owned());
+                let advice = judged(broken, &topology);
+                let new: Vec<_> = advice.items.iter().filter(|item| !before.contains(&item.id)).collect();
+                wrong.extend(new.iter().map(|item| format!("{name}: {path} is {text:?}: {}: {}", item.id, item.seen)));
+                let said = serde_json::to_string(&advice).expect("JSON");
+                wrong.extend(said.contains("NaN").then(|| format!("{name}: {path} is {text:?}: says NaN")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_file_that_is_refused_is_no_advice_and_of_a_limit_it_is_unknown() {
+    let mut wrong = Vec::new();
+    for name in HOSTS {
+        let (tree, topology, before) = host(name);
+        for path in tree.files.keys().filter(|path| !path.ends_with("mountinfo") && *path != "processes") {
+            let mut broken = tree.clone();
+            broken.files.remove(path);
+            broken.lacking.insert(path.clone(), "reading it failed: made up".into());
+            let advice = judged(broken, &topology);
+            let new = ids(&advice).difference(&before).cloned().collect::<Vec<_>>();
+            wrong.extend(new.iter().map(|id| format!("{name}: {path} is refused: {id}")));
+            let is_said = advice.unknown.iter().any(|unknown| unknown.because.contains("made up"));
+            let file = path.rsplit('/').next().unwrap_or_default();
+            let of_limit = *name == "server" && path.starts_with("sys/block/s") && LIMITS.contains(&file);
+            wrong.extend((of_limit && !is_said).then(|| format!("{name}: {path} is refused, and nothing says so")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Without a disk nothing is wrong, and that is said.
+#[test]
+fn a_host_that_shows_no_disk_says_so() {
+    let (mut tree, _, _) = host("server");
+    tree.files.retain(|path, _| !path.starts_with("sys/block"));
+    tree.lacking.insert("sys/block".into(), "only root can read it".into());
+    let advice = judged(tree, &Topology::default());
+    let disks = advice.unknown.iter().find(|unknown| unknown.id == "disks").expect("said");
+    assert_eq!(disks.because, "/sys/block: only root can read it");
+}
+
+/// Files of a disk that a check reads and nothing stands in for.
+const LIMITS: &[&str] =
+    &["iostats", "nomerges", "rq_affinity", "read_ahead_kb", "max_sectors_kb", "zoned", "wbt_lat_usec", "state"];
+
+#[test]
+fn numbers_without_end_are_judged_without_harm() {
+    for name in HOSTS {
+        let (tree, topology, _) = host(name);
+        for path in tree.files.keys() {
+            for text in ["99999999999999999999999999999999", "18446744073709551615", "0"] {
+                let mut broken = tree.clone();
+                broken.files.insert(path.clone(), text.into());
+                for item in judged(broken, &topology).items {
+                    let says = format!("{} {} {}", item.seen, item.apply, item.undo.unwrap_or_default());
+                    assert!(!says.contains("NaN") && !says.contains("inf "), "{path} is {text}: {says}");
+                    assert!(CHECKS.iter().any(|check| check.id == item.check));
+                }
+            }
+        }
+    }
+}
+
+/// What a shell would read of a mount point is quoted in each command, and a long text is cut off.
+#[test]
+fn a_mount_point_is_one_word_of_a_command() {
+    for (escaped, word) in [
+        (r"/mnt/a\040b", "'/mnt/a b'"),
+        (r"/mnt/$(reboot)", "'/mnt/$(reboot)'"),
+        (r"/mnt/it's", r"'/mnt/it'\''s'"),
+        (r"/mnt/a\012b", r"$'/mnt/a\x0ab'"),
+        (r"/mnt/\033[2J", r"$'/mnt/\x1b[2J'"),
+    ] {
+        let (mut tree, topology, _) = host("server");
+        let mounts = format!("21 1 8:1 / {escaped} rw shared:1 - ext4 /dev/sda1 rw,nobarrier");
+        tree.files.insert("proc/self/mountinfo".into(), mounts);
+        let advice = judged(tree, &topology);
+        for (check, command) in [
+            ("filesystem.access-times", "mount -o remount,relatime "),
+            ("filesystem.barriers", "mount -o remount,barrier "),
+        ] {
+            let item = advice.items.iter().find(|item| item.check == check).expect("an item");
+            assert!(item.apply.starts_with(&format!("{command}{word} #")), "{}", item.apply);
+            assert!(item.undo.as_ref().is_some_and(|undo| undo.ends_with(word)), "{:?}", item.undo);
+        }
+    }
+    let (mut tree, topology, _) = host("server");
+    tree.files.insert("sys/block/sda/device/state".into(), "x".repeat(1 << 20));
+    let advice = judged(tree, &topology);
+    let longest = advice.unknown.iter().map(|unknown| unknown.because.len()).max();
+    assert!(longest.is_some_and(|length| length < 300), "{longest:?}");
+}
