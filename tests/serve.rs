@@ -157,6 +157,39 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
 }
 
 #[test]
+fn a_log_whose_recorder_begins_again_is_followed() {
+    let log = log(&folder("serve-wakes").join("log"), "db1");
+    let served = Served::start(&[text(&log)]);
+    served.read_all(0);
+    let end = |second: i64| ((START + second * SECOND) / 1_000_000) as f64;
+    let before = served.json("/api/host?host=0");
+    assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
+    // with other series, as after an update
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sdb".into(),
+        scale: 1.0,
+    }]));
+    let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log again");
+    for second in TICKS + 60..=TICKS + 65 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[1.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    until("the log to be followed", || {
+        let host = served.json("/api/host?host=0");
+        host["live"] == true && host["range_ms"][1].as_f64() == Some(end(TICKS + 65))
+    });
+    // an end that the user set stays the end
+    let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
+    let served = Served::start(&[text(&log), "--to", &until_then]);
+    served.read_all(0);
+    std::thread::park_timeout(Duration::from_secs(3));
+    let host = served.json("/api/host?host=0");
+    assert_eq!((&host["live"], host["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS - 100))));
+}
+
+#[test]
 fn a_log_is_shown_with_its_moments_and_stretches() {
     let served = Served::start(&[text(&log(&folder("serve-log").join("log"), "db1"))]);
     let (head, page) = served.get("/", "");

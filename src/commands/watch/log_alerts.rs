@@ -18,8 +18,9 @@ use super::super::log::Logs;
 /// robbed of processor time.
 const ENDED_NS: i64 = 86_400_000_000_000;
 const GROWING_NS: i64 = 3_600_000_000_000;
-/// How often a log is asked for more.
+/// How often a log is asked for more, and one that stands still.
 const NAP: Duration = Duration::from_millis(500);
+const LONG_NAP: Duration = Duration::from_secs(2);
 
 /// What was found so far.
 #[derive(Default)]
@@ -45,6 +46,11 @@ impl FoundAlerts {
         if !self.0.has_own.load(Ordering::Relaxed) {
             self.lock().push(note);
         }
+        self.is_read()
+    }
+
+    /// True while somebody reads.
+    fn is_read(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
@@ -91,9 +97,11 @@ impl LogAlerts {
     }
 
     /// Waits until a log that has ended was looked through.
-    pub fn wait(&mut self) {
+    pub fn wait(&self) {
         // a thread that panicked has said so
-        let _ = self.thread.take().map(JoinHandle::join);
+        while !self.is_done() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            crate::commands::live::nap(NAP / 50);
+        }
     }
 
     /// True once the log was looked through; of one that is being recorded, as far as there is one yet.
@@ -117,25 +125,30 @@ impl LogAlerts {
     }
 }
 
-fn look(mut logs: Logs, grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
+fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
     let back_ns = if grows { GROWING_NS } else { ENDED_NS };
     let mut range = (logs.range.0.max(logs.range.1.saturating_sub(back_ns)), logs.range.1);
     loop {
-        if !scan(&logs, range, &mut desk, found)? || !grows {
+        if !scan(&logs, range, &mut desk, found)? || !(grows || logs.may_grow()) {
             return Ok(());
         }
         found.0.is_done.store(true, Ordering::Relaxed);
         loop {
-            crate::commands::live::nap(NAP);
-            logs.grow()?;
+            crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
+            match logs.grow() {
+                // a log that ended and was removed is none that a recorder goes on with
+                Err(_) if !grows => return Ok(()),
+                grown => grown?,
+            }
             if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);
+                grows = true;
                 break;
             }
-            for event in desk.clock(SystemClock.read().wall_ns) {
-                if !found.send(event.note()) {
-                    return Ok(());
-                }
+            // nobody waits for ticks of a log that stands still
+            let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
+            if !events.iter().all(|event| found.send(event.note())) || !found.is_read() {
+                return Ok(());
             }
         }
     }

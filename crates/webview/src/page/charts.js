@@ -10,6 +10,12 @@ function readInks() {
   }
 }
 const look = index => ({ ink: inks[`s${index % 6}`], dash: DASHES[Math.floor(index / 6) % 4] });
+// A line keeps its look, whichever lines stand beside it: the first that was heard of has the first.
+const placeOf = line => {
+  const known = S.looks[line.instance ? 1 : 0], name = line.instance || line.counter;
+  if (!known.has(name)) known.set(name, known.size);
+  return known.get(name);
+};
 function canvas(node) {
   const ratio = window.devicePixelRatio || 1, wide = node.clientWidth, high = node.clientHeight;
   if (node.width !== Math.round(wide * ratio) || node.height !== Math.round(high * ratio)) {
@@ -68,8 +74,8 @@ function drawLines(which) {
   }
   c.save();
   c.beginPath(); c.rect(MARGIN, 0, wide - MARGIN, high - foot + 1); c.clip();
-  const order = lines.map((line, index) => ({ line, index })).sort((a, b) => (a.line.instance === S.device) - (b.line.instance === S.device));
-  for (const { line, index } of order) drawLine(c, line, look(index), wide, toY, which && S.device && line.instance !== S.device, lines.length);
+  const order = [...lines].sort((a, b) => (a.instance === S.device) - (b.instance === S.device));
+  for (const line of order) drawLine(c, line, look(placeOf(line)), wide, toY, which && S.device && line.instance !== S.device, lines.length);
   c.restore();
   if (!lines.length) { c.textAlign = "center"; c.fillText(S.info?.read < 1 ? "reading the log …" : "not recorded", (wide + MARGIN) / 2, high / 2); }
   node.setAttribute("role", "img");
