@@ -213,10 +213,14 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     let both = format!("from={}&to={}&from2={}&to2={}", time_ms(10), time_ms(140), time_ms(150), time_ms(239));
     let compared = served.json(&format!("/api/compare?{both}"));
     assert_eq!(compared["schema"], "diskwright.compare/1");
-    assert!(compared["counters"].as_array().is_some_and(|rows| !rows.is_empty()), "{compared}");
+    let counters = compared["counters"].as_array().expect("rows");
+    let place = |counter: &str| counters.iter().position(|row| row["counter"] == counter).expect(counter);
+    assert!(place("physical_disk.avg_s_per_read") < place("physical_disk.reads_per_s"), "what changed comes first");
     let (head, report) = served.get(&format!("/report?from={}&to={}", time_ms(150), time_ms(239)), "");
     assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
     assert!(!report.contains("<img src=x"), "what is hostile is escaped");
+    let nothing = served.get("/report?from=1&to=2", "");
+    assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");
     assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
 }

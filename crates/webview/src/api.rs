@@ -200,6 +200,13 @@ fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<
     if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
 }
 
+/// The same of a stretch that is judged: a page on nothing would look like one on something.
+fn part(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
+    let (from, to) = stretch(host, request, names)?;
+    let (first, last) = host.range();
+    if to < first || from > last { Err("nothing was recorded in this time".into()) } else { Ok((from, to)) }
+}
+
 fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
     let (first, last) = host.range();
@@ -299,7 +306,7 @@ fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 
 fn compare(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
-    let (first, second) = (stretch(host, request, ["from", "to"])?, stretch(host, request, ["from2", "to2"])?);
+    let (first, second) = (part(host, request, ["from", "to"])?, part(host, request, ["from2", "to2"])?);
     host.source.compare(first, second)
 }
 
@@ -323,7 +330,7 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 }
 
 fn report(host: &HostState, request: &HttpRequest) -> HttpAnswer {
-    let made = ready(host).and_then(|()| stretch(host, request, ["from", "to"]));
+    let made = ready(host).and_then(|()| part(host, request, ["from", "to"]));
     match made.and_then(|stretch| host.source.report(stretch)) {
         Ok(page) => {
             let mut answer = HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes());

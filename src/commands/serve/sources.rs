@@ -174,6 +174,8 @@ impl HostSource for ServedSource {
         let history = self.history()?;
         let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
         let mut value = json!(found);
+        // a page shows the first rows
+        value["counters"] = json!(diskwright_report::compare::ordered(&found));
         // the verdicts are asked for on their own
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)

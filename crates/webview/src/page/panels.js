@@ -144,6 +144,7 @@ function head(title, key, state, set, explain) {
 }
 const turned = (state, key) => state?.[0] !== key ? [key, -1] : state[1] < 0 ? [key, 1] : null;
 const cell = (value, unit) => el("td", { className: value === null ? "none" : "" }, show(value, unit));
+const ROWS = 100;
 function panelDevices() {
   const { columns, devices } = S.view;
   const explain = counter => S.info.columns.find(one => one.counter === counter)?.explain;
@@ -151,6 +152,14 @@ function panelDevices() {
   const rows = [...devices];
   const key = row => S.sorted[0] === "use" ? row.ceiling_used : row.values[S.sorted[0]];
   if (S.sorted) rows.sort((a, b) => ((key(a) ?? -1) - (key(b) ?? -1)) * S.sorted[1]);
+  else if (rows.length > ROWS) {
+    // of very many, those that the page can show are the busy ones
+    const most = row => Math.max(row.name === S.view.verdict?.instance ? Infinity : 0, ...row.history);
+    const busy = new Map(rows.map(row => [row, most(row)]));
+    rows.sort((a, b) => busy.get(b) - busy.get(a));
+  }
+  const over = rows.length - ROWS;
+  if (over > 0 && !S.allRows) rows.length = ROWS;
   const heads = [el("th", { scope: "col" }, "device"), ...columns.map((one, i) => head(one.title, i, S.sorted, set, explain(one.counter))),
     head("of ceiling", "use", S.sorted, set, "Share of the maximum that a probe measured on this device"), el("th", {}, "queue")];
   const made = rows.map(row => {
@@ -162,6 +171,7 @@ function panelDevices() {
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));
   });
+  if (over > 0) made.push(el("tr", {}, el("td", {}, el("button", { onclick: () => { S.allRows = !S.allRows; panelDevices(); } }, S.allRows ? "fewer" : `${over} more …`))));
   table($("devices"), heads, made);
   rows.forEach((row, i) => { const node = made[i].querySelector("canvas"); spark(node, row.history.length ? row.history : [null], inks.s0); });
   if (!rows.length) fill($("devices"), el("tbody", {}, el("tr", {}, el("td", {}, "No disk is recorded."))));

@@ -4,7 +4,7 @@ const S = {
   from: 0, to: 0, span: 300000, follow: false,
   at: null, chosen: null, kept: null, device: null, quantity: null, map: 0,
   lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
-  looks: [new Map(), new Map()], order: "bytes", sorted: null, built: false, last: 0, heard: 0, cut: false,
+  looks: [new Map(), new Map()], order: "bytes", sorted: null, allRows: false, built: false, last: 0, heard: 0, cut: false,
 };
 const asked = {};
 
