@@ -190,6 +190,32 @@ fn a_log_whose_recorder_begins_again_is_followed() {
 }
 
 #[test]
+fn an_alert_that_was_found_is_listed_once() {
+    let folder = folder("serve-alerts-once");
+    let paused = log(&folder.join("paused"), "db2");
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sda".into(),
+        scale: 1.0,
+    }]));
+    let mut writer = LogWriter::create_or_append(&paused, WriterOptions::default()).expect("the log again");
+    for second in TICKS + 60..=TICKS + 65 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[1.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    // the second host is read when somebody looks at it, and its alerts are looked for at once
+    let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
+    std::thread::park_timeout(Duration::from_secs(2));
+    served.read_all(1);
+    until("the search for alerts", || served.json("/api/host?host=1")["alerts_ready"] == true);
+    let range = served.json("/api/range?host=1");
+    let silent = |alert: &&Value| alert["id"] == "recorder.silent";
+    let found: Vec<&Value> = range["alerts"].as_array().expect("a list").iter().filter(silent).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
 fn a_log_is_shown_with_its_moments_and_stretches() {
     let served = Served::start(&[text(&log(&folder("serve-log").join("log"), "db1"))]);
     let (head, page) = served.get("/", "");

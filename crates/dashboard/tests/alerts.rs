@@ -386,7 +386,15 @@ fn ticks_of_different_lengths_are_no_silence() {
     machine.last(5, &[0.0, 0.0]);
     machine.every = 100 * SECOND;
     assert_eq!(words(&machine.last(500, &[0.0, 0.0])), [""; 0]);
+    // reports now and then, as a timer makes them with another tool
+    let mut machine = Machine::new(PRESSURE);
+    machine.engine.expect_pauses();
+    machine.last(5, &[0.0, 0.0]);
+    machine.now += 600 * SECOND;
+    assert_eq!(words(&machine.last(5, &[0.0, 0.0])), [""; 0]);
     // a recorder of ours that was stopped says so
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(5, &[0.0, 0.0]);
     machine.engine.note(&Note::new(machine.now, Note::GAP, "no sample: this process was stopped"));
     machine.every = 3600 * SECOND;
     assert_eq!(words(&machine.tick(&[f64::NAN, f64::NAN])), ["Begin recorder.silent ", "End recorder.silent "]);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_base::LogPiece;
 use diskwright_base::text;
-use diskwright_dashboard::overview::{ReducedLine, SeriesReducer};
+use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, raise};
 use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpService};
 use serde_json::{Value, json};
 
@@ -255,7 +255,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
     let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
     let mut alerts = alerts.unwrap_or_default();
-    alerts.extend(host.source.alerts((from, to)).0.iter().map(|alert| json!(alert)));
+    host.source.alerts((from, to)).0.iter().for_each(|alert| raise(&mut alerts, json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,

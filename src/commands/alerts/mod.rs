@@ -13,6 +13,7 @@ use diskwright_base::{Frame, Note, Schema, Tick};
 use diskwright_dashboard::alerts::{AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
 
+use super::log::Logs;
 use super::{Failure, ceilings, output};
 use actions::AlertActions;
 
@@ -94,6 +95,14 @@ impl AlertDesk {
     /// Of what was before a moment nobody is told: it is history.
     pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
         self.acts_from_ns = time_ns;
+        self
+    }
+
+    /// A desk for logs: only a recorder of ours is known to record without a break.
+    pub fn for_logs(mut self, logs: &Logs) -> AlertDesk {
+        if !logs.can_grow() {
+            self.engine.expect_pauses();
+        }
         self
     }
 

@@ -74,7 +74,7 @@ impl LogAlerts {
     pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
         let found = FoundAlerts::default();
         let sender = found.clone();
-        let desk = desk.act_from(SystemClock.read().wall_ns);
+        let desk = desk.act_from(SystemClock.read().wall_ns).for_logs(&logs);
         let look = move || {
             if let Err(failure) = look(logs, grows, desk, &sender) {
                 super::super::output::warn(failure);

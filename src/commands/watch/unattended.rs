@@ -65,7 +65,7 @@ impl UnattendedRun {
         let mut logs = logs;
         let grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read().wall_ns;
-        let mut desk = if grows { desk.act_from(now_ns) } else { desk };
+        let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
         let from_ns = if grows { now_ns } else { i64::MIN };
         let begin = Instant::now();
         let pacer = Pacer::new(NAP, self.lasts)?;

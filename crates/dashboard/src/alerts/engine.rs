@@ -119,6 +119,8 @@ pub struct AlertEngine {
     clock_moved: bool,
     /// The recorder says that it did not sample, though the next tick covers that time.
     gap_noted: bool,
+    /// Somebody is to record without a break.
+    expects_ticks: bool,
 }
 
 impl AlertEngine {
@@ -154,7 +156,13 @@ impl AlertEngine {
             number: 0,
             clock_moved: false,
             gap_noted: false,
+            expects_ticks: true,
         }
+    }
+
+    /// Takes pauses between ticks for nothing: another tool's log is often a few reports now and then.
+    pub fn expect_pauses(&mut self) {
+        self.expects_ticks = false;
     }
 
     /// The alerts that are watched for.
@@ -240,6 +248,9 @@ impl AlertEngine {
 
     /// Judges the rules on overdue ticks at a moment.
     fn overdue(&mut self, last: Tick, now_ns: i64) {
+        if !self.expects_ticks {
+            return;
+        }
         let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(PATIENCE);
         let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
         for index in 0..self.rules.len() {

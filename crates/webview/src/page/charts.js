@@ -99,10 +99,12 @@ function drawLine(c, line, { ink, dash }, wide, toY, faded, count) {
   c.setLineDash(dash);
   c.beginPath();
   let before = null;
+  const half = Math.max(1.5, (toX(line.step, wide) - toX(0, wide)) / 2);
   for (let i = 0; i < x.length; i++) {
     if (mean[i] === null || x[i] < S.from - apart || x[i] > S.to + apart) { if (mean[i] === null) before = null; continue; }
     const px = toX(x[i], wide), py = toY(mean[i]);
-    if (before === null || x[i] - before > apart) { c.moveTo(px - 0.75, py); c.lineTo(px + 0.75, py); } else c.lineTo(px, py);
+    // a point without neighbours is as long as its time, and can be seen
+    if (before === null || x[i] - before > apart) { c.moveTo(px - half, py); c.lineTo(px + half, py); } else c.lineTo(px, py);
     before = x[i];
   }
   c.stroke();
