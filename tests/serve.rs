@@ -190,6 +190,30 @@ fn a_log_whose_recorder_begins_again_is_followed() {
 }
 
 #[test]
+fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sda".into(),
+        scale: 1.0,
+    }]));
+    // half of all times lose some nanoseconds as milliseconds in a browser
+    for microseconds in 5..=8 {
+        let place = folder(&format!("serve-last-{microseconds}")).join("log");
+        let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
+        for (second, reads) in [(1, 1.0), (2, 2.0), (3, 999.0)] {
+            let time_ns = START + second * SECOND + microseconds * 1000;
+            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND.unsigned_abs() }, &[reads]).expect("room");
+        }
+        writer.close().expect("closed");
+        let served = Served::start(&[text(&place)]);
+        served.read_all(0);
+        let last = served.json("/api/host")["range_ms"][1].clone();
+        let view = served.json(&format!("/api/view?at={last}&shown=1000"));
+        assert_eq!(view["devices"][0]["values"][0], 999.0, "{microseconds}: {}", view["devices"]);
+    }
+}
+
+#[test]
 fn an_alert_that_was_found_is_listed_once() {
     let folder = folder("serve-alerts-once");
     let paused = log(&folder.join("paused"), "db2");
