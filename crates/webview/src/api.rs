@@ -252,16 +252,17 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         let most = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
         ticks(host, counters, (from, to), points.min(most))?
     };
-    let inside = |time_ns: i64| (from - ROUNDING..=to + ROUNDING).contains(&time_ns);
+    let wide = (from - ROUNDING, to + ROUNDING);
+    let inside = |time_ns: i64| (wide.0..=wide.1).contains(&time_ns);
     let marks = host.with_overview(|overview| overview.marks.iter().filter(|m| inside(m.time_ns)).cloned().collect());
     let is_near = |alert: &&Value| {
         let time = |key: &str| alert[key].as_i64();
-        time("begin_ns").is_some_and(|begin| begin <= to) && time("end_ns").is_none_or(|end| end >= from)
+        time("begin_ns").is_some_and(|begin| begin <= wide.1) && time("end_ns").is_none_or(|end| end >= wide.0)
     };
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
     let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
     let mut alerts = alerts.unwrap_or_default();
-    host.source.alerts((from, to)).0.iter().for_each(|alert| raise(&mut alerts, json!(alert)));
+    host.source.alerts(wide).0.iter().for_each(|alert| raise(&mut alerts, json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,

@@ -49,6 +49,12 @@ impl FoundAlerts {
         self.is_read()
     }
 
+    /// Adds one that no log can hold: a recorder does not say that it is silent.
+    fn keep(&self, note: Note) -> bool {
+        self.lock().push(note);
+        self.is_read()
+    }
+
     /// True while somebody reads.
     fn is_read(&self) -> bool {
         Arc::strong_count(&self.0) > 1
@@ -128,8 +134,10 @@ impl LogAlerts {
 fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
     let back_ns = if grows { GROWING_NS } else { ENDED_NS };
     let mut range = (logs.range.0.max(logs.range.1.saturating_sub(back_ns)), logs.range.1);
+    // what was raised while no tick came: its end is told even where the log has alerts of its own
+    let mut silent: Vec<String> = Vec::new();
     loop {
-        if !scan(&logs, range, &mut desk, found)? || !(grows || logs.may_grow()) {
+        if !scan(&logs, range, &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
             return Ok(());
         }
         found.0.is_done.store(true, Ordering::Relaxed);
@@ -147,7 +155,8 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             }
             // nobody waits for ticks of a log that stands still
             let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
-            if !events.iter().all(|event| found.send(event.note())) || !found.is_read() {
+            silent.extend(events.iter().map(|event| event.alert.id.clone()));
+            if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
                 return Ok(());
             }
         }
@@ -155,7 +164,12 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
 }
 
 /// Looks through a stretch; false where nobody wants to know any more.
-fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlerts) -> Result<bool, Failure> {
+fn scan(
+    logs: &Logs,
+    range: (i64, i64),
+    desk: &mut AlertDesk,
+    (found, silent): (&FoundAlerts, &[String]),
+) -> Result<bool, Failure> {
     let mut is_wanted = true;
     logs.read_between(range, |piece| {
         match piece {
@@ -163,7 +177,8 @@ fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlert
             LogPiece::Note(note) => desk.note(&note),
             LogPiece::Frame(frame) => {
                 for event in desk.frame(frame) {
-                    is_wanted &= found.send(event.note());
+                    let is_kept = silent.contains(&event.alert.id);
+                    is_wanted &= if is_kept { found.keep(event.note()) } else { found.send(event.note()) };
                 }
             }
         }

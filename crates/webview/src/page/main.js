@@ -83,15 +83,13 @@ const describe = tried(async () => {
   if (S.info.range_ms) { S.range = S.info.range_ms; S.last = S.range[1]; }
   if (!before || before.name !== S.info.name) choices();
   controls();
+  if (before && !before.live && S.info.live) wake();
 });
-// A recorder may begin again.
-const recheck = tried(async () => {
-  const id = S.host;
-  await describe();
-  if (S.host !== id || !S.info.live) return;
-  if (S.at === null && !S.chosen) history.replaceState(null, "", S.hosts.length > 1 ? `#host=${id}` : location.pathname);
-  await open(id);
-});
+// A recorder has begun again.
+function wake() {
+  if (S.at === null && !S.chosen) history.replaceState(null, "", S.hosts.length > 1 ? `#host=${S.host}` : location.pathname);
+  open(S.host);
+}
 let looks = 0;
 function choices() {
   $("host").textContent = S.info.name || "this machine";
@@ -131,7 +129,7 @@ const open = tried(async id => {
     if (S.range && !isBegun) { isBegun = true; begin(); }
     if (S.info.read < 1 || !S.info.alerts_ready) {
       const wasRead = S.info.read >= 1;
-      timer = setTimeout(async () => { await describe(); if (isBegun) { loadRange(); if (!wasRead) { loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } } look(); }, 700);
+      timer = setTimeout(async () => { await describe(); if (S.host !== id || !S.info) return; if (isBegun) { loadRange(); if (!wasRead) { loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } } look(); }, 700);
     }
   };
   await look();
@@ -189,7 +187,10 @@ const start = tried(async () => {
   setInterval(() => {
     if (!S.info) return;
     controls();
-    if (++looks % 4 === 0 && !S.info.live && S.info.read >= 1 && !document.hidden) recheck();
+    if (++looks % 4 || document.hidden) return;
+    if (!S.info.live && S.info.read >= 1) describe();
+    // a recorder that is silent sends no frame, and the alert on that comes with the range
+    else if (S.range && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5)) soonRange();
   }, 2000);
   await begin();
 });
