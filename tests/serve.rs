@@ -157,6 +157,89 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
 }
 
 #[test]
+fn a_log_whose_recorder_begins_again_is_followed() {
+    let log = log(&folder("serve-wakes").join("log"), "db1");
+    let served = Served::start(&[text(&log)]);
+    served.read_all(0);
+    let end = |second: i64| ((START + second * SECOND) / 1_000_000) as f64;
+    let before = served.json("/api/host?host=0");
+    assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
+    // with other series, as after an update
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sdb".into(),
+        scale: 1.0,
+    }]));
+    let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log again");
+    for second in TICKS + 60..=TICKS + 65 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[1.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    until("the log to be followed", || {
+        let host = served.json("/api/host?host=0");
+        host["live"] == true && host["range_ms"][1].as_f64() == Some(end(TICKS + 65))
+    });
+    // an end that the user set stays the end
+    let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
+    let served = Served::start(&[text(&log), "--to", &until_then]);
+    served.read_all(0);
+    std::thread::park_timeout(Duration::from_secs(3));
+    let host = served.json("/api/host?host=0");
+    assert_eq!((&host["live"], host["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS - 100))));
+}
+
+#[test]
+fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sda".into(),
+        scale: 1.0,
+    }]));
+    // half of all times lose some nanoseconds as milliseconds in a browser
+    for microseconds in 5..=8 {
+        let place = folder(&format!("serve-last-{microseconds}")).join("log");
+        let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
+        for (second, reads) in [(1, 1.0), (2, 2.0), (3, 999.0)] {
+            let time_ns = START + second * SECOND + microseconds * 1000;
+            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND.unsigned_abs() }, &[reads]).expect("room");
+        }
+        writer.close().expect("closed");
+        let served = Served::start(&[text(&place)]);
+        served.read_all(0);
+        let last = served.json("/api/host")["range_ms"][1].clone();
+        let view = served.json(&format!("/api/view?at={last}&shown=1000"));
+        assert_eq!(view["devices"][0]["values"][0], 999.0, "{microseconds}: {}", view["devices"]);
+    }
+}
+
+#[test]
+fn an_alert_that_was_found_is_listed_once() {
+    let folder = folder("serve-alerts-once");
+    let paused = log(&folder.join("paused"), "db2");
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sda".into(),
+        scale: 1.0,
+    }]));
+    let mut writer = LogWriter::create_or_append(&paused, WriterOptions::default()).expect("the log again");
+    for second in TICKS + 60..=TICKS + 65 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[1.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    // the second host is read when somebody looks at it, and its alerts are looked for at once
+    let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
+    std::thread::park_timeout(Duration::from_secs(2));
+    served.read_all(1);
+    until("the search for alerts", || served.json("/api/host?host=1")["alerts_ready"] == true);
+    let range = served.json("/api/range?host=1");
+    let silent = |alert: &&Value| alert["id"] == "recorder.silent";
+    let found: Vec<&Value> = range["alerts"].as_array().expect("a list").iter().filter(silent).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
 fn a_log_is_shown_with_its_moments_and_stretches() {
     let served = Served::start(&[text(&log(&folder("serve-log").join("log"), "db1"))]);
     let (head, page) = served.get("/", "");
@@ -180,10 +263,14 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     let both = format!("from={}&to={}&from2={}&to2={}", time_ms(10), time_ms(140), time_ms(150), time_ms(239));
     let compared = served.json(&format!("/api/compare?{both}"));
     assert_eq!(compared["schema"], "diskwright.compare/1");
-    assert!(compared["counters"].as_array().is_some_and(|rows| !rows.is_empty()), "{compared}");
+    let counters = compared["counters"].as_array().expect("rows");
+    let place = |counter: &str| counters.iter().position(|row| row["counter"] == counter).expect(counter);
+    assert!(place("physical_disk.avg_s_per_read") < place("physical_disk.reads_per_s"), "what changed comes first");
     let (head, report) = served.get(&format!("/report?from={}&to={}", time_ms(150), time_ms(239)), "");
     assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
     assert!(!report.contains("<img src=x"), "what is hostile is escaped");
+    let nothing = served.get("/report?from=1&to=2", "");
+    assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");
     assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
 }

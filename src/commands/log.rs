@@ -272,6 +272,11 @@ impl Logs {
         matches!(self.sources.as_slice(), [source] if source._made.is_none())
     }
 
+    /// True where the end of what is looked at is the log's own, so that a recorder that begins again makes it longer.
+    pub fn may_grow(&self) -> bool {
+        self.can_grow() && self.sources.first().is_some_and(|source| source.range.1 <= self.range.1)
+    }
+
     /// Takes in what was recorded since the log was opened.
     pub fn grow(&mut self) -> Result<(), Failure> {
         let [source] = self.sources.as_mut_slice() else { return Ok(()) };

@@ -232,6 +232,30 @@ class PageTest(unittest.TestCase):
                 text += part
             stream.close()
 
+    def test_a_line_keeps_its_look_whatever_is_beside_it(self):
+        # a disk that is gone in the second log of its host
+        files = []
+        for minute, disks in enumerate((("sda", "sdb"), ("sdb",))):
+            parts = ["Linux 6.1.0 (db1) \t03/02/2026 \t_x86_64_\t(4 CPU)\n"]
+            for second in range(60):
+                parts.append(f"\n03/02/2026 08:{minute:02}:{second:02} AM\n")
+                parts.append("Device r/s rkB/s r_await w/s wkB/s w_await aqu-sz %util\n")
+                parts.extend(f"{disk} 10.00 40.00 1.00 0.00 0.00 0.00 0.10 1.00\n" for disk in disks)
+            files.append(Path(self.folder) / f"iostat-{minute}.txt")
+            files[-1].write_text("".join(parts))
+        server = Served(*files)
+        self.addCleanup(server.stop)
+        look = """Object.fromEntries([...document.querySelectorAll('#key1 button')].map(b =>
+            [b.textContent, b.querySelector('line').getAttribute('stroke')]))"""
+        page = self.shown(server)
+        first, last = server.json("api/host")["range_ms"]
+        page.until(f"Object.keys({look}).length === 2", "both lines")
+        both = page.run(look)
+        other = self.shown(server, f"#from={last - 10000:.0f}&to={last:.0f}")
+        other.until(f"Object.keys({look}).length > 0", "the line")
+        self.assertEqual(other.run(look)["sdb"], both["sdb"])
+        self.assertNotEqual(both["sda"], both["sdb"])
+
     def test_hosts_are_a_list_that_leads_to_each(self):
         server = Served(self.log, self.simulated)
         self.addCleanup(server.stop)

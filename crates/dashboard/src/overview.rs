@@ -348,19 +348,19 @@ impl LogOverview {
                 let marked = timeline::mark(note).filter(|mark| !self.marks.contains(mark));
                 self.marks.extend(marked);
                 if note.kind == ALERT {
-                    serde_json::from_str(&note.text).into_iter().for_each(|alert| self.raise(alert));
+                    serde_json::from_str(&note.text).into_iter().for_each(|alert| raise(&mut self.alerts, alert));
                 }
             }
         }
     }
+}
 
-    /// An alert that was noted before is replaced by what is said of it now.
-    fn raise(&mut self, alert: Value) {
-        let is_same = |known: &&mut Value| ["id", "instance", "begin_ns"].iter().all(|key| known[key] == alert[key]);
-        match self.alerts.iter_mut().find(is_same) {
-            Some(known) => *known = alert,
-            None => self.alerts.push(alert),
-        }
+/// Adds an alert to others; one that was noted before is replaced by what is said of it now.
+pub fn raise(alerts: &mut Vec<Value>, alert: Value) {
+    let is_same = |known: &&mut Value| ["id", "instance", "begin_ns"].iter().all(|key| known[key] == alert[key]);
+    match alerts.iter_mut().find(is_same) {
+        Some(known) => *known = alert,
+        None => alerts.push(alert),
     }
 }
 

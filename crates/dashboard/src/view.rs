@@ -98,6 +98,8 @@ pub struct Viewer {
     judged: Option<((i64, i64), Option<Verdict>)>,
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
     plans: PlanCache,
+    /// The schema of the last view, and the time line's quantities that it has.
+    recorded: Option<(Arc<Schema>, Vec<usize>)>,
     /// The newest topology, with its text.
     topology: Option<(String, Arc<Topology>)>,
 }
@@ -124,7 +126,16 @@ struct MomentPart {
 impl Viewer {
     /// A viewer with these panels, that judges by a pack and knows what probes measured.
     pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
-        Viewer { panels, pack, ceilings, judged: None, spanned: None, plans: PlanCache::default(), topology: None }
+        Viewer {
+            panels,
+            pack,
+            ceilings,
+            judged: None,
+            spanned: None,
+            plans: PlanCache::default(),
+            recorded: None,
+            topology: None,
+        }
     }
 
     /// What it shows.
@@ -177,6 +188,7 @@ impl Viewer {
     ) -> Result<MomentPart, String> {
         let (schema, topology, said) = self.look(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
+        self.find_recorded(&schema);
         let topology = topology.as_deref();
         let panel = &self.panels.devices;
         let names = devices::names(panel, &schema, topology, all_devices);
@@ -222,6 +234,22 @@ impl Viewer {
             LogPiece::Note(_) => {}
         })?;
         Ok((schema, topology.and_then(|text| self.topology(text)), ceilings))
+    }
+
+    /// Finds which of the time line's quantities a schema has.
+    fn find_recorded(&mut self, schema: &Arc<Schema>) {
+        if self.recorded.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
+            let has = |index: &usize| devices::resolve(schema, &self.panels.timeline[*index].counter, "").is_some();
+            let found = (0..self.panels.timeline.len()).filter(has).collect();
+            self.recorded = Some((Arc::clone(schema), found));
+        }
+    }
+
+    /// The quantity of the time line: those that are recorded, round and round; the first, where none is.
+    fn quantity(&self, number: usize) -> Option<&PanelCounter> {
+        let recorded = self.recorded.as_ref().map_or(&[][..], |(_, found)| found.as_slice());
+        let index = recorded.get(number % recorded.len().max(1)).copied().unwrap_or(0);
+        self.panels.timeline.get(index)
     }
 
     /// What a note of the topology says; one that was read last time is not read again.
@@ -286,7 +314,7 @@ impl Viewer {
         if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
             return Ok(part.clone());
         }
-        let quantity = self.panels.timeline.get(window.quantity).or(self.panels.timeline.first());
+        let quantity = self.quantity(window.quantity);
         let machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
         let line: Vec<(String, String)> = quantity.iter().flat_map(|shown| machine(&shown.counter)).collect();
         let history_of = |name: &String| (self.panels.devices.history.clone(), name.clone());

@@ -333,7 +333,7 @@ fn rules_of_one_cause_share_an_alert() {
     let series = [("pressure.io_full_s", ""), ("pressure.memory_full_s", ""), ("physical_disk.stalled", "sda")];
     let mut machine = Machine::new(&series);
     let events = machine.last(60, &[0.5, 0.0, 1.0]);
-    assert_eq!(words(&events), ["Begin disk.stall sda"]);
+    assert_eq!(words(&events), ["Begin disk.stall sda", "Also disk.stall sda"]);
     let open = machine.engine.open().next().expect("one is open");
     assert_eq!(open.also, ["pressure.io"]);
     // it lasts until both have cleared
@@ -377,6 +377,27 @@ fn a_silent_recorder_is_an_alert_while_it_is_silent_and_in_its_log() {
     machine.last(60, &[0.0, 0.0]);
     machine.now += 29 * SECOND;
     assert_eq!(words(&machine.tick(&[0.0, 0.0])), ["Begin recorder.silent ", "End recorder.silent "]);
+}
+
+#[test]
+fn ticks_of_different_lengths_are_no_silence() {
+    // a store's or another tool's log: a short first tick, then long ones that cover all the time between
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(5, &[0.0, 0.0]);
+    machine.every = 100 * SECOND;
+    assert_eq!(words(&machine.last(500, &[0.0, 0.0])), [""; 0]);
+    // reports now and then, as a timer makes them with another tool
+    let mut machine = Machine::new(PRESSURE);
+    machine.engine.expect_pauses();
+    machine.last(5, &[0.0, 0.0]);
+    machine.now += 600 * SECOND;
+    assert_eq!(words(&machine.last(5, &[0.0, 0.0])), [""; 0]);
+    // a recorder of ours that was stopped says so
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(5, &[0.0, 0.0]);
+    machine.engine.note(&Note::new(machine.now, Note::GAP, "no sample: this process was stopped"));
+    machine.every = 3600 * SECOND;
+    assert_eq!(words(&machine.tick(&[f64::NAN, f64::NAN])), ["Begin recorder.silent ", "End recorder.silent "]);
 }
 
 #[test]
@@ -489,4 +510,74 @@ fn a_healthy_week_gives_no_alert() {
     let told: Vec<String> =
         events.iter().map(|event| format!("{} {}", event.alert.begin, event.alert.sentence)).collect();
     assert!(events.is_empty(), "{told:#?}");
+}
+
+#[test]
+fn a_worse_rule_of_the_same_cause_makes_the_alert_worse_and_is_told() {
+    let series = [("pressure.io_full_s", ""), ("pressure.memory_full_s", ""), ("physical_disk.stalled", "sda")];
+    let mut machine = Machine::new(&series);
+    assert_eq!(words(&machine.last(40, &[0.5, 0.0, 0.0])), ["Begin pressure.io "]);
+    let events = machine.last(20, &[0.5, 0.0, 1.0]);
+    assert_eq!(words(&events), ["Worse pressure.io "]);
+    let alert = &events[0].alert;
+    assert_eq!((alert.severity.name(), alert.also.as_slice()), ("critical", &["disk.stall".to_owned()][..]));
+    assert!(alert.sentence.starts_with("sda: it stalls"), "{}", alert.sentence);
+    assert!(alert.peak.quantity.contains("stalled"), "{:?}", alert.peak);
+    // what is no worse is told to those who ask for it, and calls nobody
+    let mut machine = Machine::new(&series);
+    assert_eq!(words(&machine.last(10, &[0.5, 0.0, 1.0])), ["Begin disk.stall sda"]);
+    let events = machine.last(40, &[0.5, 0.0, 1.0]);
+    assert_eq!(words(&events), ["Also disk.stall sda"]);
+    assert!(!events[0].change.calls() && events[0].change.is_new());
+}
+
+#[test]
+fn the_silence_after_a_warning_hides_nothing_worse() {
+    let series = [("pressure.io_full_s", ""), ("pressure.memory_full_s", ""), ("physical_disk.stalled", "sda")];
+    let mut machine = Machine::new(&series);
+    machine.last(40, &[0.5, 0.0, 0.0]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0, 0.0])), ["End pressure.io "]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0, 1.0])), ["Begin disk.stall sda"]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0, 0.0])), ["End disk.stall sda"]);
+    // the same again within its silence calls nobody, nor does what is milder
+    assert_eq!(words(&machine.last(60, &[0.5, 0.0, 1.0])), [""; 0]);
+    // a program that is killed after an alert of memory pressure is told, however short ago that was
+    let series = [("pressure.memory_full_s", ""), ("paging.oom_kills", "")];
+    let mut machine = Machine::new(&series);
+    assert_eq!(words(&machine.last(40, &[0.5, 0.0])), ["Begin pressure.memory "]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0])), ["End pressure.memory "]);
+    assert_eq!(words(&machine.tick(&[0.0, 1.0])), ["Begin memory.killed "]);
+}
+
+#[test]
+fn time_of_which_nothing_is_known_proves_nothing() {
+    // one slow tick, and then no values at all: the rule was not seen to hold for a minute
+    let mut machine = Machine::new(&[("physical_disk.read_latency_p99_s", "sda")]);
+    machine.last(1900, &[0.002]);
+    let mut events = machine.tick(&[0.012]);
+    events.extend(machine.last(600, &[f64::NAN]));
+    assert_eq!(words(&events), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_is_read_no_more_ends_the_alert_on_its_reads() {
+    let mut machine = Machine::new(READS);
+    machine.last(1900, &[100.0, 0.2]);
+    assert_eq!(words(&machine.last(70, &[100.0, 1.3])), ["Begin disk.slow sda"]);
+    let began = machine.now;
+    let events = machine.last(120, &[0.0, 0.0]);
+    assert_eq!(words(&events), ["End disk.slow sda"]);
+    assert_eq!(events[0].alert.end_ns, Some(began));
+}
+
+/// The example of the documentation is a pack that can be read.
+#[test]
+fn the_documented_example_is_right() {
+    let text = include_str!("../../../docs/alerts.md");
+    let (_, rest) = text.split_once("```toml\n").expect("an example");
+    let (rule, _) = rest.split_once("```").expect("its end");
+    let pack = "[pack]\nid = \"own\"\ntitle = \"own\"\nsource = \"test\"\nexplain = \"test\"\n";
+    let pack = rules::with_own("own.toml", &format!("{pack}{rule}")).expect("it can be read");
+    let terms = pack.rule("own.disks").and_then(|rule| rule.alert.clone()).expect("an alert");
+    assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
 }

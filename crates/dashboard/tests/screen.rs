@@ -234,7 +234,7 @@ fn keys_ask_for_bookmarks_and_comparisons() {
     let typed =
         [ScreenKey::Char('m'), ScreenKey::Char('h'), ScreenKey::Char('j'), ScreenKey::Backspace, ScreenKey::Char('i')];
     watched.press(&typed);
-    assert!(watched.draw()[23].contains("bookmark: hi_"));
+    assert!(watched.draw()[23].contains("bookmark at 22:10:00: hi_"), "{}", watched.draw()[23]);
     let set = watched.press(&[ScreenKey::Enter]);
     assert_eq!(set, [ScreenAction::Mark(START + 600 * SECOND, "hi".into())]);
     watched.press(&[ScreenKey::Home, ScreenKey::PageDown, ScreenKey::PageDown, ScreenKey::Char('c'), ScreenKey::End]);
@@ -326,6 +326,19 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
     watched.press(&[ScreenKey::Char('s'), ScreenKey::Char('/'), ScreenKey::Char('b'), ScreenKey::Enter]);
     assert!(watched.draw()[5].starts_with(" sdb"));
     watched.press(&[ScreenKey::Char('/'), ScreenKey::Backspace, ScreenKey::Char('a'), ScreenKey::Enter]);
+    let hidden = "the filter `a` hides sdb";
+    assert!(watched.draw()[23].contains(hidden), "{}", watched.draw().join("\n"));
+    // one that is gone, and not hidden, is said to be gone
+    watched.press(&[ScreenKey::Char('/'), ScreenKey::Backspace, ScreenKey::Enter]);
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "physical_disk.reads".into(),
+        instance: "sda".into(),
+        scale: 1.0,
+    }]));
+    for second in 601..=670 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        watched.history.push(&schema, tick, &[1.0]);
+    }
     assert!(watched.draw()[23].contains("sdb does not exist at this time"), "{}", watched.draw().join("\n"));
 }
 
@@ -381,9 +394,122 @@ fn a_thousand_devices_and_five_thousand_processes_are_drawn() {
     }
     let lines = watched.draw();
     assert!(lines.iter().any(|line| line.contains("disk0000")) && lines.iter().any(|line| line.contains("p1 ")));
+    // the number of those that are hidden hides no title
+    watched.size = (80, 24);
+    let heading = watched.draw().into_iter().find(|line| line.starts_with("dev +")).expect("a heading");
+    assert!(heading.trim_end().ends_with("util   size"), "{heading}");
     // a storm of sizes
     for step in 0..60_u16 {
         watched.size = (1 + step * 7 % 200, 1 + step * 3 % 60);
         watched.draw();
     }
+}
+
+#[test]
+fn the_time_line_goes_round_through_what_is_recorded() {
+    let mut watched = Watched::new((80, 24));
+    let title = |watched: &mut Watched| watched.draw()[19].trim().to_owned();
+    // of the panels' quantities this machine has one
+    for _ in 0..5 {
+        assert_eq!(title(&mut watched), "I/O pressure, some, at most 25 %");
+        watched.press(&[ScreenKey::Char('t')]);
+    }
+    let mut seen = Vec::new();
+    let panels = include_str!("../data/panels.toml").replace("processor.busy", "physical_disk.busy");
+    let own = panels.replace("pressure.memory_some", "pressure.io_some");
+    watched.viewer = Viewer::new(
+        Panels::load("own.toml", &own).expect("panels"),
+        diskwright_diagnosis::packs::all().expect("our packs").swap_remove(0),
+        Vec::new(),
+    );
+    for _ in 0..4 {
+        seen.push(title(&mut watched));
+        watched.press(&[ScreenKey::Char('t')]);
+    }
+    assert_eq!((&seen[0], &seen[1]), (&seen[2], &seen[3]), "{seen:?}");
+    assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
+fn a_bookmark_is_of_the_moment_at_which_its_key_was_pressed() {
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Char('m'), ScreenKey::Char('x')]);
+    let pressed = watched.range().1;
+    assert!(watched.draw()[23].starts_with("bookmark at 22:10:00: x_"));
+    // the machine goes on while the text is typed
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "pressure.io_some_s".into(),
+        instance: String::new(),
+        scale: 1.0,
+    }]));
+    watched.history.push(&schema, Tick { time_ns: pressed + 20 * SECOND, elapsed_ns: SECOND as u64 }, &[0.0]);
+    assert_eq!(watched.press(&[ScreenKey::Enter]), [ScreenAction::Mark(pressed, "x".into())]);
+}
+
+#[test]
+fn a_filter_is_said_as_long_as_it_hides_something() {
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Down, ScreenKey::Char('/')]);
+    watched.press(&"sda".chars().map(ScreenKey::Char).collect::<Vec<_>>());
+    watched.press(&[ScreenKey::Enter]);
+    assert!(watched.draw()[23].starts_with("the filter `sda` hides sdb"), "{}", watched.draw()[23]);
+    watched.press(&[ScreenKey::Up]);
+    assert!(watched.draw()[23].starts_with("only names with `sda`: / changes it"), "{}", watched.draw()[23]);
+}
+
+#[test]
+fn where_not_all_devices_fit_the_busy_ones_come_before_idle_ones() {
+    let names: Vec<String> = (0..8).map(|n| format!("idle{n}")).chain(["vda".to_owned()]).collect();
+    let one =
+        |name: &String| Series { counter: "physical_disk.weighted_time_s".into(), instance: name.clone(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(names.iter().map(one).collect()));
+    let mut watched = Watched::new((80, 24));
+    watched.history = RecentHistory::new(1 << 24);
+    for second in 0..60 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        watched.history.push(&schema, tick, &[0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0]);
+        watched.history.note(Note::new(tick.time_ns, Note::PROCESSES, processes()));
+    }
+    let rows = |watched: &mut Watched| {
+        let lines = watched.draw().into_iter().filter(|line| line.starts_with(" idle") || line.starts_with("!vda"));
+        lines.map(|line| line.split_whitespace().next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let shown = rows(&mut watched);
+    assert!(shown.len() < 9 && shown.starts_with(&["!vda", "idle1", "idle0"].map(String::from)), "{shown:?}");
+    // where there is room, the machine's order stays
+    watched.size = (80, 40);
+    assert_eq!(rows(&mut watched).last().map(String::as_str), Some("!vda"));
+}
+
+#[test]
+fn an_explanation_that_does_not_fit_says_where_all_of_it_is() {
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Char('?')]);
+    let lines = watched.draw();
+    assert!(lines[23].trim_end().ends_with("... (e)"), "{}", lines[23]);
+    watched.size = (80, 40);
+    assert!(watched.draw().iter().all(|line| !line.contains("... (e)")));
+}
+
+#[test]
+fn a_page_ends_where_its_text_ends() {
+    let mut watched = Watched::new((80, 24));
+    watched.screen.show((1..=40).fold(String::new(), |text, line| text + &format!("line {line}\n")));
+    watched.press(&[ScreenKey::PageDown; 9]);
+    let lines = watched.draw();
+    assert!(lines[22].starts_with("line 40"), "{}", lines[22]);
+    assert!(lines[23].contains("lines 18-40 of 40"), "{}", lines[23]);
+    watched.press(&[ScreenKey::Up]);
+    assert!(watched.draw()[22].starts_with("line 39"), "one key goes back");
+}
+
+#[test]
+fn a_long_name_of_a_host_gives_way_to_the_moment() {
+    let mut watched = Watched::new((80, 24));
+    let topology = Topology { host: "ip-10-20-130-140.eu-central-1.compute.internal".into(), ..Topology::default() };
+    let text = serde_json::to_string(&topology).expect("a topology");
+    watched.history.note(Note::new(START + 600 * SECOND, Note::TOPOLOGY, text));
+    let first = watched.draw().remove(0);
+    assert!(first.contains("22:10:00 UTC  values: mean of 5 s, verdict: 60 s"), "{first}");
+    assert!(first.starts_with("ip-10-") && first.contains('~'), "{first}");
 }

@@ -80,6 +80,20 @@ fn shown(comparison: &WindowComparison, most: usize) -> Vec<&ComparisonRow> {
     rows
 }
 
+/// All rows in the order of one who reads only the first: those that stand for the machine, then as [`ranked`].
+pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
+    let ranked = ranked(comparison);
+    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = MAIN.iter().filter_map(main).collect();
+    let first = rows.len();
+    for row in ranked {
+        if !rows[..first].iter().any(|known| std::ptr::eq(*known, row)) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
 /// Whether a row stands for the whole machine.
 pub fn is_whole(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
     let named = ["", "_total", WHOLE].contains(&row.instance.as_str());

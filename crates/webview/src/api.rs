@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_base::LogPiece;
 use diskwright_base::text;
-use diskwright_dashboard::overview::{ReducedLine, SeriesReducer};
+use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, raise};
 use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpService};
 use serde_json::{Value, json};
 
@@ -25,6 +25,8 @@ const MOST_TICKS: i64 = 30_000;
 const KEPT: (usize, usize) = (64, 32 << 20);
 /// Answers that take long, at a time; of the threads that make answers, the rest is for those that do not.
 const MOST_LONG: usize = 2;
+/// What a time in milliseconds loses as a number of a browser: a tick at the very end of a stretch is part of it.
+const ROUNDING: i64 = 1_000;
 /// The longest bookmark, characters.
 const LONGEST_MARK: usize = 500;
 const JSON: &str = "application/json";
@@ -200,12 +202,23 @@ fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<
     if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
 }
 
+/// The same of a stretch that is judged: a page on nothing would look like one on something.
+fn part(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
+    let (from, to) = stretch(host, request, names)?;
+    let (first, last) = host.range();
+    if to < first || from > last {
+        return Err("nothing was recorded in this time".into());
+    }
+    Ok((from - ROUNDING, to + ROUNDING))
+}
+
 fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
     let (first, last) = host.range();
-    let at = time(request, "at")?.unwrap_or(last).clamp(first, last);
+    let at = time(request, "at")?.unwrap_or(last).saturating_add(ROUNDING).clamp(first, last);
     let interval = host.source.interval_ns();
     let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
+    let judged = judged + 2 * ROUNDING;
     let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
     let all_devices = request.parameter("all").is_some_and(|text| text == "1");
     host.view(at, (shown, judged), all_devices).map(|view| shapes::view(&view))
@@ -239,16 +252,17 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         let most = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
         ticks(host, counters, (from, to), points.min(most))?
     };
-    let inside = |time_ns: i64| (from..=to).contains(&time_ns);
+    let wide = (from - ROUNDING, to + ROUNDING);
+    let inside = |time_ns: i64| (wide.0..=wide.1).contains(&time_ns);
     let marks = host.with_overview(|overview| overview.marks.iter().filter(|m| inside(m.time_ns)).cloned().collect());
     let is_near = |alert: &&Value| {
         let time = |key: &str| alert[key].as_i64();
-        time("begin_ns").is_some_and(|begin| begin <= to) && time("end_ns").is_none_or(|end| end >= from)
+        time("begin_ns").is_some_and(|begin| begin <= wide.1) && time("end_ns").is_none_or(|end| end >= wide.0)
     };
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
     let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
     let mut alerts = alerts.unwrap_or_default();
-    alerts.extend(host.source.alerts((from, to)).0.iter().map(|alert| json!(alert)));
+    host.source.alerts(wide).0.iter().for_each(|alert| raise(&mut alerts, json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,
@@ -299,7 +313,7 @@ fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 
 fn compare(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
-    let (first, second) = (stretch(host, request, ["from", "to"])?, stretch(host, request, ["from2", "to2"])?);
+    let (first, second) = (part(host, request, ["from", "to"])?, part(host, request, ["from2", "to2"])?);
     host.source.compare(first, second)
 }
 
@@ -315,7 +329,7 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark needs a time_ms")?;
     let time_ns = (time_ms * 1e6) as i64;
     let (first, last) = host.range();
-    if !(first..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
+    if !(first - ROUNDING..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
         return Err("the bookmark's time is outside of the log".into());
     }
     host.source.mark(time_ns, text)?;
@@ -323,7 +337,7 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 }
 
 fn report(host: &HostState, request: &HttpRequest) -> HttpAnswer {
-    let made = ready(host).and_then(|()| stretch(host, request, ["from", "to"]));
+    let made = ready(host).and_then(|()| part(host, request, ["from", "to"]));
     match made.and_then(|stretch| host.source.report(stretch)) {
         Ok(page) => {
             let mut answer = HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes());

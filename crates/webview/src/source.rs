@@ -33,7 +33,7 @@ pub trait HostSource: Send + Sync {
     /// Why it cannot be read.
     fn refresh(&self) -> Result<(), String>;
 
-    /// True where the end moves.
+    /// True where the end moves; of a log that stands still, from when on [`Self::refresh`] finds that it grows.
     fn is_live(&self) -> bool;
 
     /// The usual time between ticks, nanoseconds.

@@ -1,5 +1,6 @@
 //! Who makes overviews, and the frames of live hosts.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
@@ -15,6 +16,8 @@ use crate::host::HostState;
 const KEPT: usize = 6;
 /// What is recorded goes first.
 const NICENESS: i32 = 5;
+/// How often hosts whose logs stand still are looked at.
+const WAKING: Duration = Duration::from_secs(2);
 /// Frames come no faster, and live hosts are looked at no slower.
 const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 
@@ -31,10 +34,19 @@ pub type HostList = Weak<Vec<Arc<HostState>>>;
 /// Makes overviews one after another as they are asked for, and verdicts for the list while nobody asks.
 pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub) {
     let _ = setpriority_process(Some(gettid()), NICENESS);
-    let mut kept: Vec<usize> = Vec::new();
+    let (mut kept, mut live, mut looked): (Vec<usize>, HashSet<usize>, _) =
+        (Vec::new(), HashSet::new(), Instant::now());
     loop {
         let next = asked.recv_timeout(Duration::from_millis(300));
         let Some(hosts) = hosts.upgrade() else { return };
+        if looked.elapsed() >= WAKING {
+            looked = Instant::now();
+            for id in waking(&hosts, &live) {
+                begin_live(id, &Arc::downgrade(&hosts), hub);
+                live.insert(id);
+                kept.retain(|known| *known != id);
+            }
+        }
         let id = match next {
             Ok(id) => id,
             Err(RecvTimeoutError::Disconnected) => return,
@@ -48,7 +60,9 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
         };
         let Some(host) = hosts.get(id) else { continue };
         if host.source.is_live() {
-            begin_live(id, &Arc::downgrade(&hosts), hub);
+            if live.insert(id) {
+                begin_live(id, &Arc::downgrade(&hosts), hub);
+            }
             continue;
         }
         host.fail(host.read().err());
@@ -60,6 +74,13 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
             }
         }
     }
+}
+
+/// Hosts that somebody has looked at, whose log stood still and is recorded again.
+fn waking(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
+    let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
+    let wakes = |host: &HostState| host.source.refresh().is_ok() && host.source.is_live();
+    hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
 }
 
 /// A thread that makes a live host's frames.

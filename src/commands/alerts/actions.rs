@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
+use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
 use super::super::{Failure, output};
@@ -41,7 +41,7 @@ impl AlertActions {
 
     /// Hands an event over. Where too many wait, this one is left out, and that is said.
     pub fn send(&self, event: &AlertEvent) {
-        if event.change == AlertChange::Still {
+        if !event.change.calls() {
             return;
         }
         if let Err(TrySendError::Full(_)) = self.events.try_send(event.clone()) {

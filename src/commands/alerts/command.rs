@@ -24,7 +24,11 @@ pub fn run(text: &str, event: &AlertEvent, json: &str) -> io::Result<()> {
 
 fn run_within(text: &str, event: &AlertEvent, json: &str, patience: Duration) -> io::Result<()> {
     let alert = &event.alert;
-    let state = if event.change == AlertChange::End { "end" } else { "begin" };
+    let state = match event.change {
+        AlertChange::End => "end",
+        AlertChange::Worse => "worse",
+        AlertChange::Begin | AlertChange::Also | AlertChange::Still => "begin",
+    };
     let culprit = alert.culprits.first().map_or("", |culprit| culprit.name.as_str());
     let value = alert.peak.value.map_or_else(String::new, |value| value.to_string());
     let variables = [

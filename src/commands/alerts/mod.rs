@@ -13,6 +13,7 @@ use diskwright_base::{Frame, Note, Schema, Tick};
 use diskwright_dashboard::alerts::{AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
 
+use super::log::Logs;
 use super::{Failure, ceilings, output};
 use actions::AlertActions;
 
@@ -28,14 +29,14 @@ pub struct AlertArguments {
     /// Leave an alert out, by its id (repeatable)
     #[arg(long, value_name = "ID")]
     no_alert: Vec<String>,
-    /// Run a command when an alert begins and when it ends: `sh -c COMMAND` with DISKWRIGHT_* variables, and the
+    /// Run a command when an alert begins, gets worse or ends: `sh -c COMMAND` with DISKWRIGHT_* variables, and the
     /// alert as JSON on standard input
     #[arg(long, value_name = "COMMAND")]
     on_alert: Option<String>,
-    /// Send the alert as JSON to this address (HTTP POST) when it begins and when it ends
+    /// Send the alert as JSON to this address (HTTP POST) when it begins, gets worse or ends
     #[arg(long, value_name = "URL")]
     alert_webhook: Option<String>,
-    /// Write to the system log (syslog or journal) when an alert begins and when it ends
+    /// Write to the system log (syslog or journal) when an alert begins, gets worse or ends
     #[arg(long)]
     alert_syslog: bool,
 }
@@ -97,6 +98,14 @@ impl AlertDesk {
         self
     }
 
+    /// A desk for logs: only a recorder of ours is known to record without a break.
+    pub fn for_logs(mut self, logs: &Logs) -> AlertDesk {
+        if !logs.can_grow() {
+            self.engine.expect_pauses();
+        }
+        self
+    }
+
     /// Takes in a note, before its tick.
     pub fn note(&mut self, note: &Note) {
         self.engine.note(note);
@@ -152,16 +161,19 @@ pub fn line(event: &AlertEvent) -> String {
     let alert = &event.alert;
     let change = match event.change {
         AlertChange::Begin => "begins",
+        AlertChange::Also => "has a further sign",
+        AlertChange::Worse => "gets worse",
         AlertChange::Still => "lasts",
         AlertChange::End => "ended",
     };
     let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
     let who = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
     let next = if alert.next.is_empty() { String::new() } else { format!(" Next: {}", alert.next) };
-    let what = if event.change == AlertChange::End {
-        format!("since {}", alert.begin)
-    } else {
-        format!("{}{who}{next}", alert.sentence)
+    let what = match event.change {
+        AlertChange::End => format!("it began at {}", alert.begin),
+        AlertChange::Also => alert.also.last().cloned().unwrap_or_default(),
+        AlertChange::Worse => format!("{}: {}{who}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
+        AlertChange::Begin | AlertChange::Still => format!("{}{who}{next}", alert.sentence),
     };
     output::name(format!("alert {}{place} {change}: {what}", alert.id))
 }

@@ -26,7 +26,6 @@ pub struct ServedSource {
     name: String,
     watched: Mutex<WatchSource>,
     pack: Pack,
-    is_live: bool,
     interval_ns: i64,
 }
 
@@ -67,8 +66,8 @@ fn words(failure: Failure) -> String {
 
 impl ServedSource {
     fn of(name: String, watched: WatchSource, pack: Pack) -> ServedSource {
-        let (is_live, interval_ns) = (watched.is_live(), watched.interval_ns());
-        ServedSource { name, watched: Mutex::new(watched), pack, is_live, interval_ns }
+        let interval_ns = watched.interval_ns();
+        ServedSource { name, watched: Mutex::new(watched), pack, interval_ns }
     }
 
     /// This machine.
@@ -132,7 +131,7 @@ impl HostSource for ServedSource {
     }
 
     fn is_live(&self) -> bool {
-        self.is_live
+        lock(&self.watched).is_live()
     }
 
     fn interval_ns(&self) -> i64 {
@@ -175,6 +174,8 @@ impl HostSource for ServedSource {
         let history = self.history()?;
         let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
         let mut value = json!(found);
+        // a page shows the first rows
+        value["counters"] = json!(diskwright_report::compare::ordered(&found));
         // the verdicts are asked for on their own
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)
@@ -249,7 +250,7 @@ impl HostSource for LateSource {
     }
 
     fn is_live(&self) -> bool {
-        self.is_live
+        self.is_live || self.fetched.get().is_some_and(HostSource::is_live)
     }
 
     fn interval_ns(&self) -> i64 {

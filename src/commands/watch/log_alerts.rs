@@ -18,8 +18,9 @@ use super::super::log::Logs;
 /// robbed of processor time.
 const ENDED_NS: i64 = 86_400_000_000_000;
 const GROWING_NS: i64 = 3_600_000_000_000;
-/// How often a log is asked for more.
+/// How often a log is asked for more, and one that stands still.
 const NAP: Duration = Duration::from_millis(500);
+const LONG_NAP: Duration = Duration::from_secs(2);
 
 /// What was found so far.
 #[derive(Default)]
@@ -45,6 +46,17 @@ impl FoundAlerts {
         if !self.0.has_own.load(Ordering::Relaxed) {
             self.lock().push(note);
         }
+        self.is_read()
+    }
+
+    /// Adds one that no log can hold: a recorder does not say that it is silent.
+    fn keep(&self, note: Note) -> bool {
+        self.lock().push(note);
+        self.is_read()
+    }
+
+    /// True while somebody reads.
+    fn is_read(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
@@ -68,7 +80,7 @@ impl LogAlerts {
     pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
         let found = FoundAlerts::default();
         let sender = found.clone();
-        let desk = desk.act_from(SystemClock.read().wall_ns);
+        let desk = desk.act_from(SystemClock.read().wall_ns).for_logs(&logs);
         let look = move || {
             if let Err(failure) = look(logs, grows, desk, &sender) {
                 super::super::output::warn(failure);
@@ -91,9 +103,11 @@ impl LogAlerts {
     }
 
     /// Waits until a log that has ended was looked through.
-    pub fn wait(&mut self) {
+    pub fn wait(&self) {
         // a thread that panicked has said so
-        let _ = self.thread.take().map(JoinHandle::join);
+        while !self.is_done() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            crate::commands::live::nap(NAP / 50);
+        }
     }
 
     /// True once the log was looked through; of one that is being recorded, as far as there is one yet.
@@ -117,32 +131,45 @@ impl LogAlerts {
     }
 }
 
-fn look(mut logs: Logs, grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
+fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
     let back_ns = if grows { GROWING_NS } else { ENDED_NS };
     let mut range = (logs.range.0.max(logs.range.1.saturating_sub(back_ns)), logs.range.1);
+    // what was raised while no tick came: its end is told even where the log has alerts of its own
+    let mut silent: Vec<String> = Vec::new();
     loop {
-        if !scan(&logs, range, &mut desk, found)? || !grows {
+        if !scan(&logs, range, &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
             return Ok(());
         }
         found.0.is_done.store(true, Ordering::Relaxed);
         loop {
-            crate::commands::live::nap(NAP);
-            logs.grow()?;
+            crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
+            match logs.grow() {
+                // a log that ended and was removed is none that a recorder goes on with
+                Err(_) if !grows => return Ok(()),
+                grown => grown?,
+            }
             if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);
+                grows = true;
                 break;
             }
-            for event in desk.clock(SystemClock.read().wall_ns) {
-                if !found.send(event.note()) {
-                    return Ok(());
-                }
+            // nobody waits for ticks of a log that stands still
+            let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
+            silent.extend(events.iter().map(|event| event.alert.id.clone()));
+            if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
+                return Ok(());
             }
         }
     }
 }
 
 /// Looks through a stretch; false where nobody wants to know any more.
-fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlerts) -> Result<bool, Failure> {
+fn scan(
+    logs: &Logs,
+    range: (i64, i64),
+    desk: &mut AlertDesk,
+    (found, silent): (&FoundAlerts, &[String]),
+) -> Result<bool, Failure> {
     let mut is_wanted = true;
     logs.read_between(range, |piece| {
         match piece {
@@ -150,7 +177,8 @@ fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlert
             LogPiece::Note(note) => desk.note(&note),
             LogPiece::Frame(frame) => {
                 for event in desk.frame(frame) {
-                    is_wanted &= found.send(event.note());
+                    let is_kept = silent.contains(&event.alert.id);
+                    is_wanted &= if is_kept { found.keep(event.note()) } else { found.send(event.note()) };
                 }
             }
         }

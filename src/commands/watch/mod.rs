@@ -50,13 +50,14 @@ pub struct Arguments {
     /// Print one screen (the end of the log, or this machine after ten seconds) and exit
     #[arg(long)]
     once: bool,
-    /// Print the screen as JSON; with --no-screen, one line of JSON when an alert begins and when it ends
+    /// Print the screen as JSON; with --no-screen, one line of JSON when an alert begins, gets worse or ends
     #[arg(long)]
     json: bool,
-    /// Show no screen: print a line when an alert begins and when it ends
+    /// Show no screen: print a line when an alert begins, gets worse or ends
     #[arg(long, conflicts_with = "once")]
     no_screen: bool,
-    /// Exit with code 1 when this alert begins, or `any` (repeatable); implies --no-screen
+    /// Exit with code 1 when this alert begins, alone or as a part of another one of the same cause, or `any`
+    /// (repeatable); implies --no-screen
     #[arg(long, value_name = "ID", conflicts_with = "once")]
     fail_on: Vec<String>,
     /// How long to watch with --no-screen; by default until Ctrl-C, or the end of a log

@@ -1,7 +1,7 @@
 //! Where the screen's ticks come from: this machine, or logs, which may grow meanwhile.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
@@ -17,6 +17,8 @@ use super::log_alerts::LogAlerts;
 /// late.
 const FRESH: i64 = 5;
 const FRESH_NS: i64 = 3_000_000_000;
+/// How often a log that stands still is looked at: its recorder may begin again.
+const WAKING: Duration = Duration::from_secs(2);
 
 /// What is watched.
 pub enum WatchSource {
@@ -33,6 +35,8 @@ pub struct LoggedHistory {
     paths: Vec<PathBuf>,
     interval_ns: i64,
     grows: bool,
+    /// When one that stands still was looked at last.
+    looked: Instant,
     alerts: Option<LogAlerts>,
 }
 
@@ -44,6 +48,7 @@ impl LoggedHistory {
             paths: self.paths.clone(),
             interval_ns: self.interval_ns,
             grows: self.grows,
+            looked: self.looked,
             alerts: self.alerts.as_ref().map(LogAlerts::again),
         }
     }
@@ -84,6 +89,18 @@ impl LoggedHistory {
     fn take_alerts(&mut self) -> bool {
         self.alerts.as_mut().is_some_and(LogAlerts::take)
     }
+
+    /// Looks now and then whether a log that stood still is being recorded again; true where it is.
+    fn wakes(&mut self) -> bool {
+        if self.looked.elapsed() < WAKING || !self.logs.may_grow() {
+            return false;
+        }
+        self.looked = Instant::now();
+        let before = self.logs.range.1;
+        // a log that was removed after it was opened stays as it was read
+        self.grows = self.logs.grow().is_ok() && self.logs.range.1 != before;
+        self.grows
+    }
 }
 
 impl WatchSource {
@@ -97,7 +114,14 @@ impl WatchSource {
         let interval_ns = usual_interval(&logs);
         let grows = WatchSource::is_recorded(&logs);
         let paths = paths.to_vec();
-        WatchSource::Logged(Box::new(LoggedHistory { logs, paths, interval_ns, grows, alerts: None }))
+        WatchSource::Logged(Box::new(LoggedHistory {
+            logs,
+            paths,
+            interval_ns,
+            grows,
+            looked: Instant::now(),
+            alerts: None,
+        }))
     }
 
     /// Looks for alerts of logs beside those that they hold.
@@ -153,7 +177,7 @@ impl WatchSource {
                 logged.logs.grow()?;
                 Ok(logged.take_alerts() || logged.logs.range.1 != before)
             }
-            WatchSource::Logged(logged) => Ok(logged.take_alerts()),
+            WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.wakes()),
         }
     }
 
@@ -162,7 +186,7 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.wait_for(ticks),
             WatchSource::Logged(logged) => {
-                if let Some(alerts) = logged.alerts.as_mut().filter(|_| !logged.grows) {
+                if let Some(alerts) = logged.alerts.as_ref().filter(|_| !logged.grows) {
                     alerts.wait();
                 }
                 Ok(())

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use diskwright_dashboard::screen::{ScreenAction, ScreenKey, WatchScreen, draw};
 use diskwright_dashboard::{DashboardView, Viewer};
+use diskwright_diagnosis::Verdict;
+use diskwright_report::{DisplayZone, Style};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{
@@ -104,6 +106,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
             break;
         }
         let mut changed = taken_in? && screen.follows();
+        screen.set_live(source.is_live());
         if suspended.swap(false, Ordering::Relaxed) {
             taken.suspend()?;
             changed = true;
@@ -125,6 +128,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
                     match screen.key(key, &view, range) {
                         ScreenAction::Redraw => {}
                         ScreenAction::Quit => return Ok(()),
+                        ScreenAction::Verdict => screen.show(verdict(view.verdict.as_ref())),
                         action => deed(action, source, viewer, &mut screen),
                     }
                 }
@@ -199,8 +203,16 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen:
                 Err(failure) => screen.say(output::name(failure)),
             }
         }
-        ScreenAction::Redraw | ScreenAction::Quit => {}
+        ScreenAction::Redraw | ScreenAction::Quit | ScreenAction::Verdict => {}
     }
+}
+
+/// The verdict as `why` shows it, without its limit to one screen: this one scrolls.
+fn verdict(verdict: Option<&Verdict>) -> String {
+    let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
+    let width = size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
+    let style = Style { colour: false, width, height: 1000, ..output::style() };
+    diskwright_report::screen::draw(verdict, &DisplayZone::local(), &style)
 }
 
 /// What came from the terminal.

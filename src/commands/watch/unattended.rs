@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use diskwright_base::LogPiece;
 use diskwright_base::moment::rfc3339;
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
 
@@ -64,7 +65,7 @@ impl UnattendedRun {
         let mut logs = logs;
         let grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read().wall_ns;
-        let mut desk = if grows { desk.act_from(now_ns) } else { desk };
+        let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
         let from_ns = if grows { now_ns } else { i64::MIN };
         let begin = Instant::now();
         let pacer = Pacer::new(NAP, self.lasts)?;
@@ -99,18 +100,29 @@ impl UnattendedRun {
         })
     }
 
+    /// Why an alert ends the run, where it does.
+    fn failure(&self, alert: &Alert) -> Option<String> {
+        let named = |id: &String| id == ANY || *id == alert.id;
+        if self.fail_on.iter().any(named) {
+            return Some(format!("alert {} began", alert.id));
+        }
+        let shared = self.fail_on.iter().find(|id| alert.also.contains(id))?;
+        Some(format!("alert {shared} began, as a part of alert {} of the same cause", alert.id))
+    }
+
     /// Prints events; a failure where one of them ends all.
     fn print(&self, events: &[AlertEvent]) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
-            if self.json {
+            if !self.json {
+                output::text(&format!("{} {}\n", rfc3339(event.time_ns), line(event)))?;
+            } else if event.change.calls() {
                 let text = serde_json::to_string(&event.alert)?;
                 output::data(format!("{}\n", diskwright_base::text::json(&text)).as_bytes())?;
-            } else {
-                output::text(&format!("{} {}\n", rfc3339(event.time_ns), line(event)))?;
             }
-            let ends = |id: &String| id == ANY || *id == event.alert.id || event.alert.also.contains(id);
-            if event.change == AlertChange::Begin && self.fail_on.iter().any(ends) {
-                return Err(Failure::Failed(format!("--fail-on: alert {} began", event.alert.id)));
+            if event.change.is_new()
+                && let Some(reason) = self.failure(&event.alert)
+            {
+                return Err(Failure::Failed(format!("--fail-on: {reason}")));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo::Pseudo;
-use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick};
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick, Severity};
 
 use super::alert::{Alert, RESTATED_NS};
 use super::lane::RuleLane;
@@ -28,6 +28,10 @@ const RECENT_BYTES: usize = 64 << 20;
 pub enum AlertChange {
     /// It was raised.
     Begin,
+    /// Another rule of the same cause, which is no worse, holds too; nobody is called for that.
+    Also,
+    /// The same of a worse rule: it is now as severe, and says what that rule says.
+    Worse,
     /// It lasts; nobody is called for that.
     Still,
     /// It has ended.
@@ -43,6 +47,18 @@ pub struct AlertEvent {
     pub alert: Alert,
     /// When, nanoseconds since 1970 UTC.
     pub time_ns: i64,
+}
+
+impl AlertChange {
+    /// True where somebody is called.
+    pub fn calls(self) -> bool {
+        matches!(self, AlertChange::Begin | AlertChange::Worse | AlertChange::End)
+    }
+
+    /// True where a rule has come.
+    pub fn is_new(self) -> bool {
+        matches!(self, AlertChange::Begin | AlertChange::Also | AlertChange::Worse)
+    }
 }
 
 impl AlertEvent {
@@ -66,7 +82,19 @@ struct OpenAlert {
 struct SilencedCause {
     cause: String,
     instance: String,
+    /// The rules that somebody was called for.
+    rules: Vec<usize>,
+    /// The worst of them.
+    severity: Severity,
     until_ns: i64,
+}
+
+impl SilencedCause {
+    /// What is worse than what somebody was called for is no repetition of it, and what is critical repeats itself
+    /// alone.
+    fn covers(&self, index: usize, severity: Severity) -> bool {
+        self.rules.contains(&index) || (severity <= self.severity && severity < Severity::Critical)
+    }
 }
 
 /// Watches for alerts.
@@ -89,6 +117,10 @@ pub struct AlertEngine {
     number: u64,
     /// The clock was stepped, or the machine slept, since the last tick.
     clock_moved: bool,
+    /// The recorder says that it did not sample, though the next tick covers that time.
+    gap_noted: bool,
+    /// Somebody is to record without a break.
+    expects_ticks: bool,
 }
 
 impl AlertEngine {
@@ -123,7 +155,14 @@ impl AlertEngine {
             last: None,
             number: 0,
             clock_moved: false,
+            gap_noted: false,
+            expects_ticks: true,
         }
+    }
+
+    /// Takes pauses between ticks for nothing: another tool's log is often a few reports now and then.
+    pub fn expect_pauses(&mut self) {
+        self.expects_ticks = false;
     }
 
     /// The alerts that are watched for.
@@ -139,6 +178,7 @@ impl AlertEngine {
     /// Takes in a note, before the tick that it came with.
     pub fn note(&mut self, note: &Note) {
         self.clock_moved |= note.kind == Note::CLOCK;
+        self.gap_noted |= note.kind == Note::GAP;
         self.monitor.note(note);
         self.recent.note(note.clone());
     }
@@ -157,13 +197,17 @@ impl AlertEngine {
         let mut events = Vec::new();
         self.arrival(&tick, &mut events);
         self.remember(frame, index, &tick);
-        let AlertEngine { monitor, lanes, number, .. } = self;
+        let AlertEngine { monitor, lanes, number, clear_of, .. } = self;
         monitor.tick(frame, index, &mut |told: RuleTick<'_>| {
             let lanes = &mut lanes[told.rule];
-            if let Some(lane) = lanes.get_mut(told.instance) {
-                lane.tick(&tick, told, *number);
+            if !lanes.contains_key(told.instance) {
+                lanes.insert(told.instance.to_owned(), RuleLane::default());
+            }
+            let Some(lane) = lanes.get_mut(told.instance) else { return };
+            if clear_of.contains(&Some(told.rule)) {
+                lane.clearing_tick(&tick, told, *number);
             } else {
-                lanes.entry(told.instance.to_owned()).or_default().tick(&tick, told, *number);
+                lane.tick(&tick, told, *number);
             }
         });
         self.judge(&tick);
@@ -171,6 +215,7 @@ impl AlertEngine {
         self.settle(tick.time_ns, &mut events);
         self.last = Some(tick);
         self.clock_moved = false;
+        self.gap_noted = false;
         events
     }
 
@@ -184,14 +229,16 @@ impl AlertEngine {
         events
     }
 
-    /// A tick that came late was overdue until now, unless the clock moved or the machine slept.
+    /// A tick that came late was overdue until its own time begins, unless the clock moved or the machine slept. In
+    /// logs with ticks of different lengths, a long one leaves nothing out. Where the recorder says that it does, it
+    /// was overdue until now.
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
         } else if !self.clock_moved {
-            self.overdue(last, tick.time_ns);
+            self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
             self.settle(tick.time_ns, events);
         }
         for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
@@ -201,13 +248,16 @@ impl AlertEngine {
 
     /// Judges the rules on overdue ticks at a moment.
     fn overdue(&mut self, last: Tick, now_ns: i64) {
+        if !self.expects_ticks {
+            return;
+        }
         let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(PATIENCE);
         let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
         for index in 0..self.rules.len() {
             if is_of(&self.rules[index], Pseudo::TicksOverdue) && holds(&self.rules[index], overdue_s) {
                 let lane = self.lanes[index].entry(String::new()).or_default();
                 lane.seen = self.number;
-                lane.holds(last.time_ns, Some((0, overdue_s)));
+                lane.holds((last.time_ns, now_ns), Some((0, overdue_s)));
             }
         }
     }
@@ -280,7 +330,7 @@ impl AlertEngine {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
         for rule in 0..self.rules.len() {
             let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| ns(terms.hold_s));
-            let due = |(_, lane): &(&String, &RuleLane)| lane.holds_since.is_some_and(|s| now_ns - s >= hold_ns);
+            let due = |(_, lane): &(&String, &RuleLane)| lane.held_for(hold_ns);
             let due: Vec<String> = self.lanes[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
             due.into_iter().for_each(|instance| self.raise(rule, instance, now_ns, events));
         }
@@ -317,13 +367,18 @@ impl AlertEngine {
             .iter_mut()
             .find(|open| (open.cause == cause || rule.none.contains(&open.alert.id)) && near(&open.alert.instance));
         if let Some(open) = shared {
-            if open.alert.id != rule.id && !open.alert.also.contains(&rule.id) {
-                open.alert.also.push(rule.id.clone());
-            }
-            open.members.push((index, of));
+            let lane = self.lanes[index].get(&of).copied().unwrap_or_default();
+            let change = telling::join(&mut open.alert, self.monitor.pack(), rule, (&of, &lane), now_ns);
+            // the worst rule is the one whose worst value is followed
+            let place = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
+            open.members.insert(place, (index, of));
+            let event = |change| AlertEvent { change, alert: open.alert.clone(), time_ns: now_ns };
+            events.extend(change.map(event));
             return;
         }
-        let is_silent = self.silenced.iter().any(|silenced| silenced.cause == cause && near(&silenced.instance));
+        let is_silent = self.silenced.iter().any(|silenced| {
+            silenced.cause == cause && near(&silenced.instance) && silenced.covers(index, rule.severity)
+        });
         if is_silent || self.open.len() >= MOST_OPEN {
             return;
         }
@@ -337,7 +392,7 @@ impl AlertEngine {
         self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
     }
 
-    /// The worst value so far, of the rule that raised each.
+    /// The worst value so far, of the worst rule of each, which is the one that raised it if none is worse.
     fn follow(&mut self) {
         for open in &mut self.open {
             let Some((index, instance)) = open.members.first() else { continue };
@@ -354,7 +409,10 @@ impl AlertEngine {
         for (rule, instance) in &open.members {
             let terms = self.rules[*rule].alert.as_ref()?;
             let cleared = match self.clear_of[*rule] {
-                Some(clear) => self.lanes[clear].get(instance).and_then(|lane| lane.holds_since),
+                Some(clear) => {
+                    let lane = self.lanes[clear].get(instance);
+                    lane.filter(|lane| lane.held_for(ns(terms.clear_hold_s))).and_then(|lane| lane.holds_since)
+                }
                 None => None,
             };
             // a device that is gone has no clearing condition any more
@@ -375,6 +433,8 @@ impl AlertEngine {
             self.silenced.push(SilencedCause {
                 cause: open.cause.clone(),
                 instance: open.alert.instance.clone(),
+                rules: open.members.iter().map(|(rule, _)| *rule).collect(),
+                severity: open.alert.severity,
                 until_ns: now_ns + ns(silence_s),
             });
         }

@@ -8,7 +8,9 @@ use diskwright_diagnosis::RuleTick;
 pub(crate) struct RuleLane {
     /// Start of the first tick at which it holds without a break.
     pub holds_since: Option<i64>,
-    /// The same of its not holding.
+    /// End of the last tick at which it held: time of which nothing is known after it proves nothing.
+    pub held_until: i64,
+    /// The same as `holds_since` of its not holding.
     pub fails_since: Option<i64>,
     /// The leading condition's position and value at the last tick at which it held.
     pub lead: Option<(usize, f64)>,
@@ -21,16 +23,24 @@ impl RuleLane {
     pub fn tick(&mut self, tick: &Tick, told: RuleTick<'_>, number: u64) {
         self.seen = number;
         match told.holds {
-            Some(true) => self.holds(tick.start_ns(), told.lead),
+            Some(true) => self.holds((tick.start_ns(), tick.time_ns), told.lead),
             Some(false) => self.fails(tick.start_ns()),
             None => {}
         }
         assert!(self.holds_since.is_none() || self.fails_since.is_none(), "a rule holds or does not: {self:?}");
     }
 
-    /// It holds, at least since a moment.
-    pub fn holds(&mut self, since_ns: i64, lead: Option<(usize, f64)>) {
+    /// Takes in a tick of a clearing condition. Where its quantity has no value, because nothing happened (no reads, no
+    /// latency), it holds: nobody can be slowed by what does not happen.
+    pub fn clearing_tick(&mut self, tick: &Tick, told: RuleTick<'_>, number: u64) {
+        let is_idle = told.holds == Some(false) && told.lead.is_none();
+        self.tick(tick, if is_idle { RuleTick { holds: Some(true), ..told } } else { told }, number);
+    }
+
+    /// It holds from one moment, or an earlier one, to another.
+    pub fn holds(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
         self.holds_since.get_or_insert(since_ns);
+        self.held_until = until_ns;
         self.fails_since = None;
         self.lead = lead;
     }
@@ -41,10 +51,16 @@ impl RuleLane {
         self.holds_since = None;
     }
 
+    /// True where it held for so long without a break.
+    pub fn held_for(&self, hold_ns: i64) -> bool {
+        self.holds_since.is_some_and(|since| self.held_until - since >= hold_ns)
+    }
+
     /// The clock was set back: what began later begins now.
     pub fn set_back(&mut self, time_ns: i64) {
         for since in [&mut self.holds_since, &mut self.fails_since].into_iter().flatten() {
             *since = (*since).min(time_ns);
         }
+        self.held_until = self.held_until.min(time_ns);
     }
 }

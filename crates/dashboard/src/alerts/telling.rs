@@ -5,9 +5,10 @@ use diskwright_base::Tick;
 use diskwright_base::moment::rfc3339;
 use diskwright_base::units::display;
 use diskwright_diagnosis::pseudo::Pseudo;
-use diskwright_diagnosis::{Bottleneck, Pack, Rule, Verdict};
+use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
 
 use super::alert::{Alert, AlertPeak, SCHEMA};
+use super::engine::AlertChange;
 use super::lane::RuleLane;
 
 /// What tells verdicts apart: the bottleneck and its device.
@@ -43,8 +44,7 @@ pub(crate) fn alert(
     };
     let verdict = verdict.filter(same);
     let peak = peak(rule, lane, now_ns);
-    let own = pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id));
-    let advice = verdict.and_then(|verdict| verdict.advice.first()).or(own);
+    let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| own_advice(pack, rule));
     Alert {
         schema: SCHEMA.to_owned(),
         id: rule.id.clone(),
@@ -62,6 +62,35 @@ pub(crate) fn alert(
         instance,
         peak,
     }
+}
+
+/// Another rule of the same cause holds: what becomes of the alert, if that is new. One whose rule is worse says what
+/// that rule says.
+pub(crate) fn join(
+    alert: &mut Alert,
+    pack: &Pack,
+    rule: &Rule,
+    (of, lane): (&str, &RuleLane),
+    now_ns: i64,
+) -> Option<AlertChange> {
+    let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
+    if is_new {
+        alert.also.push(rule.id.clone());
+    }
+    if rule.severity <= alert.severity {
+        return is_new.then_some(AlertChange::Also);
+    }
+    alert.severity = rule.severity;
+    alert.peak = peak(rule, lane, now_ns);
+    alert.sentence = sentence(rule, of, &alert.peak);
+    if let Some(advice) = own_advice(pack, rule) {
+        alert.next.clone_from(&advice.text);
+    }
+    Some(AlertChange::Worse)
+}
+
+fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
+    pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id))
 }
 
 /// What a rule says by itself: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.

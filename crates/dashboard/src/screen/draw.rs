@@ -91,18 +91,18 @@ pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style
     let area = *buffer.area();
     buffer.reset();
     let mut pen = Pen { buffer, style, area };
-    if let Some((text, line)) = &screen.page {
-        return page(&mut pen, text, *line);
+    if let Some((text, line)) = &mut screen.page {
+        return page(&mut pen, text, line);
     }
     if screen.help {
         return help(&mut pen, screen, view);
     }
-    let (devices, processes) = (tables::devices(screen, view), tables::processes(screen, view));
+    let (count, processes) = (tables::count(screen, view), tables::processes(screen, view));
     let alerts = alerts_now(view);
     let most = if area.height < 20 { 1 } else { 2 };
     let alert_rows = u16::try_from(alerts.len()).unwrap_or(most).min(most);
-    let layout =
-        layout::share(area.height, layout::TOP + alert_rows, devices.len(), view.strips.len(), processes.len());
+    let layout = layout::share(area.height, layout::TOP + alert_rows, count, view.strips.len(), processes.len());
+    let devices = tables::devices(screen, view, layout.device_rows);
     heading(&mut pen, screen, view);
     verdict(&mut pen, view.verdict.as_ref());
     alert_lines(&mut pen, &alerts, alert_rows);
@@ -124,10 +124,11 @@ fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let host = if view.host.is_empty() { "this machine" } else { &view.host };
     let moment = pen.style.zone.moment(view.cursor_ns);
     let length = |(from, to): (i64, i64)| diskwright_report::time::length((to - from) as f64 * 1e-9);
-    let text =
-        format!("{host}  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
+    let rest = format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
-    pen.text((0, 0), width, &text, Tone::Strong);
+    // a long name gives way to the moment, but not all of it
+    let room = usize::from(width).saturating_sub(rest.len()).max(8);
+    pen.text((0, 0), width, &format!("{}{rest}", cut(host, room, "~")), Tone::Strong);
 }
 
 /// The verdict, its first evidence, and the first thing to do.
@@ -148,7 +149,10 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
     // the sentence has the evidence; of a long one the end gives way to what to do
-    let below = lines.get(1).cloned().into_iter().chain(advice);
+    let more = if lines.len() > 2 { "..." } else { "" };
+    let second =
+        lines.get(1).map(|line| format!("{}{more}", cut(line, usize::from(width).saturating_sub(more.len()), "")));
+    let below = second.into_iter().chain(advice);
     for (row, text) in (2..layout::TOP).zip(below) {
         pen.text((0, row), width, &cut(&text, usize::from(width), "..."), Tone::Plain);
     }
@@ -209,7 +213,10 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
         1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
     };
     let most = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
-    let title = format!("{}, at most {}", view.timeline.title, display(most, &view.timeline.unit));
+    let title = match most.is_finite() {
+        true => format!("{}, at most {}", view.timeline.title, display(most, &view.timeline.unit)),
+        false => format!("{}: not recorded in this time", view.timeline.title),
+    };
     let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
     let text = near.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
     pen.text((1, layout.line), columns, &text, Tone::Dim);
@@ -228,7 +235,11 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
     }
     pen.text((place(view.cursor_ns), layout.line + 2), 1, "^", Tone::Strong);
     for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
-        pen.text((place(mark.time_ns), layout.line + 3), 12, &mark.label, Tone::Dim);
+        // half a time would be another
+        let column = place(mark.time_ns);
+        if usize::from(column) + diskwright_report::text::width(&mark.label) <= usize::from(pen.area.width) {
+            pen.text((column, layout.line + 3), 12, &mark.label, Tone::Dim);
+        }
     }
 }
 
@@ -236,10 +247,15 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
 fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
     let text = match (&screen.input, &screen.message) {
-        (Some((ScreenInput::Mark, text)), _) => format!("bookmark: {text}_"),
+        (Some((ScreenInput::Mark(time_ns), text)), _) => {
+            format!("bookmark at {}: {text}_", pen.style.zone.clock(*time_ns))
+        }
         (Some((ScreenInput::Filter, text)), _) => format!("show names with: {text}_"),
         (Some((ScreenInput::Time, text)), _) => format!("go to (22:15, 2026-11-21 22:15, -10m): {text}_"),
         (None, Some(message)) => message.clone(),
+        (None, None) if !screen.filter.is_empty() => {
+            format!("only names with `{}`: / changes it  ? help", screen.filter)
+        }
         (None, None) => "? help  space pause  arrows scrub  + - zoom  m mark  q quit".to_owned(),
     };
     let shown = |value: Option<f64>, unit: &str| value.map_or_else(|| "-".to_owned(), |value| display(value, unit));
@@ -252,18 +268,24 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     }
 }
 
-/// A text over all, from a line of it.
-fn page(pen: &mut Pen<'_>, text: &str, from: usize) {
-    let (width, rows) = (pen.area.width, pen.area.height);
+/// A text over all, from a line of it; nobody scrolls beyond its end.
+fn page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
+    let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
     // sentences are folded; tables that fit stay as they are
-    let folded = text.lines().flat_map(|line| match line.chars().count() > usize::from(width) {
+    let fold = |line: &str| match line.chars().count() > usize::from(width) {
         true => wrap(line, usize::from(width), 2),
         false => vec![line.to_owned()],
-    });
-    for (line, row) in folded.skip(from).zip(0..rows.saturating_sub(1)) {
-        pen.text((0, row), width, &line, Tone::Plain);
+    };
+    let folded: Vec<String> = text.lines().flat_map(fold).collect();
+    let over = folded.len().saturating_sub(usize::from(rows));
+    *from = (*from).min(over);
+    for (line, row) in folded.iter().skip(*from).zip(0..rows) {
+        pen.text((0, row), width, line, Tone::Plain);
     }
-    pen.text((0, rows.saturating_sub(1)), width, "up, down: scroll   any other key: back", Tone::Dim);
+    let keys = if over == 0 { "any key: back" } else { "up, down: scroll   any other key: back" };
+    let last = (*from + usize::from(rows)).min(folded.len());
+    let place = if over == 0 { String::new() } else { format!("   lines {}-{last} of {}", *from + 1, folded.len()) };
+    pen.text((0, rows), width, &format!("{keys}{place}"), Tone::Dim);
 }
 
 /// Keys, and what the selected column of the devices means.
@@ -278,8 +300,13 @@ fn help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     row += 1;
     let (title, counter, text) = help::explained(view, screen.column);
     pen.text((0, row), 13, &title, Tone::Strong);
-    for line in wrap(&format!("{counter}: {text}"), usize::from(width.saturating_sub(13)), 0) {
-        pen.text((13, row), width, &line, Tone::Plain);
+    let room = usize::from(width.saturating_sub(13));
+    let lines = wrap(&format!("{counter}: {text}"), room, 0);
+    let rows = usize::from(pen.area.height.saturating_sub(row)).max(1);
+    for (index, line) in lines.iter().take(rows).enumerate() {
+        let is_cut = index + 1 == rows && lines.len() > rows;
+        let text = if is_cut { format!("{} ... (e)", cut(line, room.saturating_sub(8), "")) } else { line.clone() };
+        pen.text((13, row), width, &text, Tone::Plain);
         row += 1;
     }
 }

@@ -14,6 +14,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("+, -", "shorter, longer timeline"),
     ("[, ]", "previous, next bookmark or alert"),
     ("m", "set a bookmark here"),
+    ("v", "the verdict in full: evidence, culprits, what to do"),
     ("a", "all alerts of the timeline"),
     ("c", "compare this stretch with a second one"),
     ("j", "length of the judged stretch"),
@@ -21,12 +22,11 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("up, down", "select a device"),
     ("<, >, tab, e", "select a column; e (or enter) explains it"),
     ("d", "all block devices (volumes, arrays, loops), or only disks"),
-    ("s", "sort devices by the selected column; again: the machine's order"),
+    ("s", "sort devices by the selected column; again: as before"),
     ("o", "sort order of the processes"),
     ("/", "show only names that contain a text"),
     ("mouse", "click: time, device or column; wheel: back, forward"),
-    ("?, h", "these keys"),
-    ("q", "quit; ctrl-z suspends, ctrl-l draws anew"),
+    ("?, h, q", "these keys; quit. ctrl-z suspends, ctrl-l draws anew"),
 ];
 
 /// What a column of the devices means: title, counter, text, trap.

@@ -9,6 +9,8 @@ mod tables;
 
 pub use draw::{OwnCost, ScreenStyle, draw};
 
+use diskwright_base::units::display;
+
 use crate::devices::DeviceRow;
 use crate::processes::ProcessOrder;
 use crate::view::{DashboardView, ViewWindow};
@@ -69,6 +71,8 @@ pub enum ScreenAction {
     Mark(i64, String),
     /// Go to the moment that this text means.
     Goto(String),
+    /// Show the verdict in full.
+    Verdict,
     /// Compare two stretches, the first with the second.
     Compare((i64, i64), (i64, i64)),
 }
@@ -76,8 +80,8 @@ pub enum ScreenAction {
 /// A line that is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenInput {
-    /// Text of a bookmark.
-    Mark,
+    /// Text of a bookmark at the moment at which the key was pressed, however long the typing takes.
+    Mark(i64),
     /// Part of a name: devices and processes with it are shown.
     Filter,
     /// A moment.
@@ -178,6 +182,11 @@ impl WatchScreen {
         self.is_live
     }
 
+    /// Says whether the end moves, as that of a log does whose recorder begins again.
+    pub fn set_live(&mut self, is_live: bool) {
+        self.is_live = is_live;
+    }
+
     /// Shows a text over all until a key comes.
     pub fn show(&mut self, text: String) {
         self.page = Some((text, 0));
@@ -200,7 +209,9 @@ impl WatchScreen {
             Some(name) => match devices.iter().position(|row| row.name == *name) {
                 Some(index) => self.selected = index,
                 None => {
-                    self.message = Some(format!("{name} does not exist at this time"));
+                    let hidden = format!("the filter `{}` hides {name}; / changes it", self.filter);
+                    let gone = format!("{name} does not exist at this time");
+                    self.message = Some(if name.contains(&self.filter) { gone } else { hidden });
                     self.selected = self.selected.min(last);
                 }
             },
@@ -210,7 +221,7 @@ impl WatchScreen {
 
     /// Selects the device at a position; the next frame finds it by its name.
     fn select(&mut self, index: usize, view: &DashboardView) {
-        let rows = tables::devices(self, view);
+        let rows = tables::devices(self, view, self.table.rows);
         let index = index.min(rows.len().saturating_sub(1));
         self.selected_name = rows.get(index).map(|row| row.name.clone());
         self.selected = index;
@@ -252,7 +263,7 @@ impl WatchScreen {
     pub fn key(&mut self, key: ScreenKey, view: &DashboardView, (first, last): (i64, i64)) -> ScreenAction {
         self.message = None;
         if let Some((input, text)) = self.input.take() {
-            return self.typed(key, input, text, view.cursor_ns);
+            return self.typed(key, input, text);
         }
         if self.help || self.page.is_some() {
             return self.paged(key);
@@ -276,14 +287,13 @@ impl WatchScreen {
             }
             ScreenKey::Enter => self.explain(view),
             ScreenKey::Click(column, row) => self.click((column, row), view, (first, last)),
-            ScreenKey::Char(letter) => return self.letter(letter, view, (first, last)),
+            ScreenKey::Char(letter) => return self.letter(letter, view, here, (first, last)),
             _ => {}
         }
         ScreenAction::Redraw
     }
 
-    fn letter(&mut self, letter: char, view: &DashboardView, range: (i64, i64)) -> ScreenAction {
-        let here = view.cursor_ns;
+    fn letter(&mut self, letter: char, view: &DashboardView, here: i64, range: (i64, i64)) -> ScreenAction {
         match letter {
             ' ' => self.cursor = if self.cursor.is_some() { None } else { Some(here) },
             '+' | '=' => self.span = self.span.saturating_sub(1),
@@ -300,12 +310,13 @@ impl WatchScreen {
             '>' | '.' => self.select_column(self.column + 1, view),
             '<' | ',' => self.select_column(self.column.saturating_sub(1), view),
             'e' => self.explain(view),
+            'v' => return ScreenAction::Verdict,
             'a' => self.show(alert_list(view)),
             'g' => self.input = Some((ScreenInput::Time, String::new())),
             '?' | 'h' => self.help = true,
-            'm' => self.input = Some((ScreenInput::Mark, String::new())),
+            'm' => self.input = Some((ScreenInput::Mark(here), String::new())),
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
-            '[' | ']' => self.jump(letter == ']', view, range),
+            '[' | ']' => self.jump(letter == ']', view, here, range),
             'c' => match self.anchor.take() {
                 Some(first) => return ScreenAction::Compare(first, view.judged),
                 None => {
@@ -319,12 +330,12 @@ impl WatchScreen {
     }
 
     /// A line that is typed.
-    fn typed(&mut self, key: ScreenKey, input: ScreenInput, mut text: String, here: i64) -> ScreenAction {
+    fn typed(&mut self, key: ScreenKey, input: ScreenInput, mut text: String) -> ScreenAction {
         match key {
             ScreenKey::Escape => return ScreenAction::Redraw,
             ScreenKey::Enter => match input {
-                ScreenInput::Mark if text.trim().is_empty() => {}
-                ScreenInput::Mark => return ScreenAction::Mark(here, text),
+                ScreenInput::Mark(_) if text.trim().is_empty() => {}
+                ScreenInput::Mark(here) => return ScreenAction::Mark(here, text),
                 ScreenInput::Filter => self.filter = text,
                 ScreenInput::Time if text.trim().is_empty() => {}
                 ScreenInput::Time => return ScreenAction::Goto(text),
@@ -365,11 +376,11 @@ impl WatchScreen {
     }
 
     /// To the next mark or the one before.
-    fn jump(&mut self, forward: bool, view: &DashboardView, range: (i64, i64)) {
+    fn jump(&mut self, forward: bool, view: &DashboardView, here: i64, range: (i64, i64)) {
         let times = || view.marks.iter().map(|mark| mark.time_ns);
         let found = match forward {
-            true => times().filter(|time| *time > view.cursor_ns).min(),
-            false => times().filter(|time| *time < view.cursor_ns).max(),
+            true => times().filter(|time| *time > here).min(),
+            false => times().filter(|time| *time < here).max(),
         };
         match found {
             Some(time) => self.go(time, range),
@@ -416,8 +427,12 @@ fn alert_list(view: &DashboardView) -> String {
         let who = if who.is_empty() { String::new() } else { format!("  culprits: {}\n", who.join(", ")) };
         let next = if alert.next.is_empty() { String::new() } else { format!("  next: {}\n", alert.next) };
         let severity = alert.severity.name();
+        let also = if alert.also.is_empty() { String::new() } else { format!("  also: {}\n", alert.also.join(", ")) };
+        let worst = alert.peak.value.map_or_else(String::new, |value| {
+            format!("  worst: {} {} at {}\n", alert.peak.quantity, display(value, &alert.peak.unit), alert.peak.time)
+        });
         text + &format!(
-            "{}{instance} ({severity}), {} to {end}\n  {}\n{who}{next}\n",
+            "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{who}{next}\n",
             alert.id, alert.begin, alert.sentence
         )
     })

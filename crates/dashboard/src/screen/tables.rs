@@ -18,15 +18,29 @@ pub(super) const NAME: usize = 10;
 /// Columns of a process' value.
 const PROCESS_VALUE: usize = 8;
 
-/// Those that the filter leaves, in the order that was chosen.
-pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v DeviceRow> {
+/// How many the filter leaves.
+pub(super) fn count(screen: &WatchScreen, view: &DashboardView) -> usize {
+    view.devices.iter().filter(|row| row.name.contains(&screen.filter)).count()
+}
+
+/// Those that the filter leaves, in the order that was chosen. Where none was, and there is room for fewer, the one
+/// that the verdict blames comes first, and those that had most to do in the time line come before idle ones.
+pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView, room: u16) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
+    // rows of nearly the same value keep the machine's order, so that they do not change places all the time
     if let Some(column) = screen.sorted {
-        let key = |row: &DeviceRow| calm(cell(row, column).unwrap_or(0.0));
-        // rows of nearly the same value keep the machine's order, so that they do not change places all the time
-        rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
+        rows.sort_by_key(|row| std::cmp::Reverse(calm(cell(row, column).unwrap_or(0.0))));
+    } else if rows.len() > usize::from(room) {
+        let most = |row: &DeviceRow| row.history.iter().flatten().copied().fold(0.0, f64::max);
+        rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), calm(most(row)))));
     }
     rows
+}
+
+/// True for the device that the verdict blames.
+fn is_blamed(row: &DeviceRow, view: &DashboardView) -> bool {
+    let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
+    !blamed.is_empty() && row.name == blamed
 }
 
 /// A value of a device; the column behind the panel's is the share of the ceiling.
@@ -80,12 +94,14 @@ pub(super) fn draw_devices(
 ) {
     let width = pen.area.width;
     let columns = shown_columns(screen, view, width);
-    let more = if columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len()) {
-        "device <"
-    } else {
-        "device"
-    };
-    pen.text((0, layout.devices), width, &left(more, NAME), Tone::Strong);
+    let shown = usize::from(layout.device_rows);
+    let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
+    // the number of those below stands where it hides no column's title
+    let below = rows.len().saturating_sub(first + shown);
+    let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
+    let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
+    let name = if is_moved { format!("{} <", cut(&name, NAME - 3, "")) } else { name };
+    pen.text((0, layout.devices), width, &left(&cut(&name, NAME - 1, ""), NAME), Tone::Strong);
     for (place, column) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
         let text = right(&cut(&format!("{sorted}{}", title(view, *column)), VALUE - 1, ""), VALUE);
@@ -94,22 +110,18 @@ pub(super) fn draw_devices(
         let at = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
         pen.text((at, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
     }
-    let shown = usize::from(layout.device_rows);
-    let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {
-        pen.text((0, layout.devices + 1), width, "no device with that name was recorded", Tone::Dim);
+        let text = match screen.filter.is_empty() {
+            true => "no disk was recorded in this time".to_owned(),
+            false => format!("no disk has `{}` in its name; / changes that", screen.filter),
+        };
+        pen.text((0, layout.devices + 1), width, &text, Tone::Dim);
         return;
     }
     let visible = rows.iter().enumerate().skip(first).take(shown);
     for ((index, row), line) in visible.zip(layout.devices + 1..) {
         draw_device(pen, screen, view, (index, row), (line, &screen.table.columns, rows.len()));
-    }
-    let below = rows.len().saturating_sub(first + shown);
-    if below > 0 && layout.device_rows > 0 {
-        let text = format!("+{below}");
-        let at = width.saturating_sub(u16::try_from(text.len()).unwrap_or(0));
-        pen.text((at, layout.devices), width, &text, Tone::Dim);
     }
 }
 
@@ -120,8 +132,7 @@ fn draw_device(
     (index, row): (usize, &DeviceRow),
     (line, columns, count): (u16, &[usize], usize),
 ) {
-    let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
-    let is_blamed = !blamed.is_empty() && row.name == blamed;
+    let is_blamed = is_blamed(row, view);
     // state is a sign first, and a colour where there are any
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
     let cells: String = columns

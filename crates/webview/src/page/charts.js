@@ -10,6 +10,12 @@ function readInks() {
   }
 }
 const look = index => ({ ink: inks[`s${index % 6}`], dash: DASHES[Math.floor(index / 6) % 4] });
+// A line keeps its look, whichever lines stand beside it: the first that was heard of has the first.
+const placeOf = line => {
+  const known = S.looks[line.instance ? 1 : 0], name = line.instance || line.counter;
+  if (!known.has(name)) known.set(name, known.size);
+  return known.get(name);
+};
 function canvas(node) {
   const ratio = window.devicePixelRatio || 1, wide = node.clientWidth, high = node.clientHeight;
   if (node.width !== Math.round(wide * ratio) || node.height !== Math.round(high * ratio)) {
@@ -68,8 +74,8 @@ function drawLines(which) {
   }
   c.save();
   c.beginPath(); c.rect(MARGIN, 0, wide - MARGIN, high - foot + 1); c.clip();
-  const order = lines.map((line, index) => ({ line, index })).sort((a, b) => (a.line.instance === S.device) - (b.line.instance === S.device));
-  for (const { line, index } of order) drawLine(c, line, look(index), wide, toY, which && S.device && line.instance !== S.device, lines.length);
+  const order = [...lines].sort((a, b) => (a.instance === S.device) - (b.instance === S.device));
+  for (const line of order) drawLine(c, line, look(placeOf(line)), wide, toY, which && S.device && line.instance !== S.device, lines.length);
   c.restore();
   if (!lines.length) { c.textAlign = "center"; c.fillText(S.info?.read < 1 ? "reading the log …" : "not recorded", (wide + MARGIN) / 2, high / 2); }
   node.setAttribute("role", "img");
@@ -93,10 +99,12 @@ function drawLine(c, line, { ink, dash }, wide, toY, faded, count) {
   c.setLineDash(dash);
   c.beginPath();
   let before = null;
+  const half = Math.max(1.5, (toX(line.step, wide) - toX(0, wide)) / 2);
   for (let i = 0; i < x.length; i++) {
     if (mean[i] === null || x[i] < S.from - apart || x[i] > S.to + apart) { if (mean[i] === null) before = null; continue; }
     const px = toX(x[i], wide), py = toY(mean[i]);
-    if (before === null || x[i] - before > apart) { c.moveTo(px - 0.75, py); c.lineTo(px + 0.75, py); } else c.lineTo(px, py);
+    // a point without neighbours is as long as its time, and can be seen
+    if (before === null || x[i] - before > apart) { c.moveTo(px - half, py); c.lineTo(px + half, py); } else c.lineTo(px, py);
     before = x[i];
   }
   c.stroke();

@@ -54,7 +54,7 @@ const isToday = ms => day(ms) === day(Date.now());
 const when = ms => isToday(ms) ? clock(ms) : `${day(ms)} ${clock(ms)}`;
 function long(ms) {
   const s = ms / 1000;
-  if (s < 1) return `${Math.round(ms)} ms`;
+  if (s < 0.9995) return `${Math.round(ms)} ms`;
   if (s < 120) return `${Math.abs(s - Math.round(s)) < 0.05 ? Math.round(s) : digits(s)} s`;
   if (s < 7200) return `${Math.floor(s / 60)} min${Math.round(s % 60) ? ` ${Math.round(s % 60)} s` : ""}`;
   if (s < 172800) return `${Math.floor(s / 3600)} h${Math.round(s % 3600 / 60) ? ` ${Math.round(s % 3600 / 60)} min` : ""}`;

@@ -1,5 +1,9 @@
 // From the first question to the stream, and the buttons.
-const NAMES = { "read lat": "read latency", "write lat": "write latency", "flush lat": "flush latency", "read B/s": "bytes read/s", "write B/s": "bytes written/s", util: "time with a request", size: "request size" };
+// The built-in panels' short titles, which a page has room to write out; a user's own titles stay as they are.
+const NAMES = {
+  "rd/s": "reads/s", "wr/s": "writes/s", "rd B/s": "bytes read/s", "wr B/s": "bytes written/s", "rd lat": "read latency", "wr lat": "write latency", "fl lat": "flush latency",
+  inflt: "requests in flight", util: "time with a request", size: "request size",
+};
 let stream = null, timer = null;
 const SPANS = [[60, "1 m"], [300, "5 m"], [900, "15 m"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [604800, "7 d"]];
 const live = () => {
@@ -73,15 +77,27 @@ function listen() {
 const describe = tried(async () => {
   const before = S.info;
   S.info = await ask("host", "api/host", {});
+  // looks in the machine's order, whatever is seen first
+  S.info.series.forEach(placeOf);
   if (S.info.fault) tell(`This host cannot be read: ${S.info.fault}`);
   if (S.info.range_ms) { S.range = S.info.range_ms; S.last = S.range[1]; }
   if (!before || before.name !== S.info.name) choices();
   controls();
+  if (before && !before.live && S.info.live) wake();
 });
+// A recorder has begun again.
+function wake() {
+  if (S.at === null && !S.chosen) history.replaceState(null, "", S.hosts.length > 1 ? `#host=${S.host}` : location.pathname);
+  open(S.host);
+}
+let looks = 0;
 function choices() {
   $("host").textContent = S.info.name || "this machine";
   document.title = `${S.info.name || "Diskwright"} – Diskwright`;
   fill($("quantity"), ...S.info.columns.map(one => el("option", { value: one.counter }, `Devices: ${NAMES[one.title] || one.title}`)));
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "", ahead = -new Date().getTimezoneOffset();
+  const from = `UTC${ahead < 0 ? "−" : "+"}${two(Math.floor(Math.abs(ahead) / 60))}:${two(Math.abs(ahead) % 60)}`;
+  $("foot").textContent = `Times are this browser's: ${[zone, ahead || !zone ? from : ""].filter(Boolean).join(", ")}. One tick: ${long(S.info.interval_ms)}.`;
   explain();
 }
 function explain() {
@@ -113,14 +129,14 @@ const open = tried(async id => {
     if (S.range && !isBegun) { isBegun = true; begin(); }
     if (S.info.read < 1 || !S.info.alerts_ready) {
       const wasRead = S.info.read >= 1;
-      timer = setTimeout(async () => { await describe(); if (isBegun) { loadRange(); if (!wasRead) { loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } } look(); }, 700);
+      timer = setTimeout(async () => { await describe(); if (S.host !== id || !S.info) return; if (isBegun) { loadRange(); if (!wasRead) { loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } } look(); }, 700);
     }
   };
   await look();
 });
 function leave() {
   stream?.close(); stream = null; clearTimeout(timer);
-  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, cut: false });
+  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, cut: false, looks: [new Map(), new Map()] });
   noted = barred = ""; listed = ["", ""];
   tell(""); $("compared").hidden = true; $("heat").hidden = true;
 }
@@ -168,7 +184,14 @@ const start = tried(async () => {
   new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
   addEventListener("hashchange", () => { if (!isReading) begin(); });
-  setInterval(() => { if (S.info) controls(); }, 2000);
+  setInterval(() => {
+    if (!S.info) return;
+    controls();
+    if (++looks % 4 || document.hidden) return;
+    if (!S.info.live && S.info.read >= 1) describe();
+    // a recorder that is silent sends no frame, and the alert on that comes with the range
+    else if (S.range && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5)) soonRange();
+  }, 2000);
   await begin();
 });
 async function begin() {

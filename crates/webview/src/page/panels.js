@@ -17,8 +17,8 @@ function legends() {
     listed[which] = mark;
     const shown = isAllListed || !which ? lines : lines.slice(0, LISTED);
     const keys = shown.map((line, index) => which
-      ? el("button", { "aria-pressed": String(S.device === line.instance), onclick: () => setDevice(line.instance) }, swatch(index), names[index])
-      : el("span", { className: "row" }, swatch(index), names[index]));
+      ? el("button", { "aria-pressed": String(S.device === line.instance), onclick: () => setDevice(line.instance) }, swatch(placeOf(line)), names[index])
+      : el("span", { className: "row" }, swatch(placeOf(line)), names[index]));
     if (which && lines.length > LISTED) keys.push(el("button", { onclick: () => { isAllListed = !isAllListed; legends(); } }, isAllListed ? "fewer" : `${lines.length - LISTED} more …`));
     fill($(`key${which}`), ...keys);
   }
@@ -73,8 +73,7 @@ function stretchBar() {
       el("button", { onclick: () => setWindow(part[0], part[1], false) }, "Zoom in"),
       el("button", { onclick: () => { S.kept = part; choose(null); } }, "Keep as first"));
     if (S.kept) buttons.push(el("button", { className: "main", onclick: () => compare() }, "Compare with first"));
-    const words = new URLSearchParams({ host: S.host, from: part[0], to: part[1] });
-    buttons.push(el("button", { id: "report", onclick: () => save(`report?${words}`) }, "Save report"),
+    buttons.push(el("button", { id: "report", onclick: () => save(part) }, "Save report"),
       el("button", { onclick: () => choose(null) }, "Clear"));
   }
   if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${clock(S.kept[1])}`),
@@ -82,10 +81,19 @@ function stretchBar() {
   if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
   fill($("stretch"), ...buttons);
 }
-function save(address) {
-  const link = el("a", { href: address, download: "diskwright-report.html" });
-  document.body.append(link); link.click(); link.remove();
-}
+const save = tried(async ([from, to]) => {
+  const button = $("report");
+  if (button) { button.textContent = "Making the report …"; button.disabled = true; }
+  try {
+    // fetched, so that a refusal is shown here and not saved as a report
+    const page = await (await fetched("report", "report", { from, to })).blob(), address = URL.createObjectURL(page);
+    const name = `diskwright-${S.info.name || "report"}-${day(from)}-${clock(from)}`.replace(/[^\w.-]+/g, "-");
+    const link = el("a", { href: address, download: `${name}.html` });
+    document.body.append(link); link.click(); link.remove();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    tell("");
+  } finally { barred = ""; stretchBar(); }
+});
 
 function panels() {
   if (!S.view) return;
@@ -114,7 +122,7 @@ function panelWho() {
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
     const share = one.share === null ? "" : `${Math.round(one.share * 100)} % · `;
-    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" ? el("p", { className: "dim" }, one.cgroup) : ""));
+    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
   if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not show which process causes it." : "No bottleneck, so no culprits."));
   if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
@@ -136,6 +144,7 @@ function head(title, key, state, set, explain) {
 }
 const turned = (state, key) => state?.[0] !== key ? [key, -1] : state[1] < 0 ? [key, 1] : null;
 const cell = (value, unit) => el("td", { className: value === null ? "none" : "" }, show(value, unit));
+const ROWS = 100;
 function panelDevices() {
   const { columns, devices } = S.view;
   const explain = counter => S.info.columns.find(one => one.counter === counter)?.explain;
@@ -143,6 +152,14 @@ function panelDevices() {
   const rows = [...devices];
   const key = row => S.sorted[0] === "use" ? row.ceiling_used : row.values[S.sorted[0]];
   if (S.sorted) rows.sort((a, b) => ((key(a) ?? -1) - (key(b) ?? -1)) * S.sorted[1]);
+  else if (rows.length > ROWS) {
+    // of very many, those that the page can show are the busy ones
+    const most = row => Math.max(row.name === S.view.verdict?.instance ? Infinity : 0, ...row.history);
+    const busy = new Map(rows.map(row => [row, most(row)]));
+    rows.sort((a, b) => busy.get(b) - busy.get(a));
+  }
+  const over = rows.length - ROWS;
+  if (over > 0 && !S.allRows) rows.length = ROWS;
   const heads = [el("th", { scope: "col" }, "device"), ...columns.map((one, i) => head(one.title, i, S.sorted, set, explain(one.counter))),
     head("of ceiling", "use", S.sorted, set, "Share of the maximum that a probe measured on this device"), el("th", {}, "queue")];
   const made = rows.map(row => {
@@ -154,13 +171,19 @@ function panelDevices() {
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));
   });
+  if (over > 0) made.push(el("tr", {}, el("td", {}, el("button", { onclick: () => { S.allRows = !S.allRows; panelDevices(); } }, S.allRows ? "fewer" : `${over} more …`))));
   table($("devices"), heads, made);
   rows.forEach((row, i) => { const node = made[i].querySelector("canvas"); spark(node, row.history.length ? row.history : [null], inks.s0); });
   if (!rows.length) fill($("devices"), el("tbody", {}, el("tr", {}, el("td", {}, "No disk is recorded."))));
 }
+// Short titles that only their neighbours explain; a page's neighbours are others.
+const STRIPS = {
+  "pressure.io_full full": "I/O full", "pressure.memory_some mem": "memory some", "pressure.memory_full full": "memory full", "pressure.cpu_some CPU": "CPU some", "pressure.irq_full irq": "IRQ full",
+  "memory.available_bytes avail": "available", "memory.writeback_bytes wback": "writeback", "paging.swap_in_pages_per_s swpin": "swap in", "paging.swap_out_pages_per_s swpout": "swap out", "paging.major_faults_per_s majflt": "major faults",
+};
 function panelStrips() {
   fill($("strips"), ...S.view.strips.map(strip => el("section", { className: "card", "aria-label": strip.title }, el("h2", {}, strip.title),
-    el("dl", {}, ...strip.values.map(([one, value]) => el("div", {}, el("dt", {}, one.title), el("dd", {}, show(value, one.unit))))))));
+    el("dl", {}, ...strip.values.map(([one, value]) => el("div", {}, el("dt", { title: one.counter }, STRIPS[`${one.counter} ${one.title}`] || one.title), el("dd", {}, show(value, one.unit))))))));
 }
 const ORDERS = {
   bytes: ["I/O", row => (row.read_bytes_per_s ?? 0) + (row.write_bytes_per_s ?? 0)],
@@ -180,6 +203,8 @@ function panelProcesses() {
     cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, row.cgroup))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
+const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
+  ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, peak.unit)}`;
 const KINDS = { bookmark: "bookmark", gap: "gap", clock: "clock", warning: "remark", alert: "alert" };
 let noted = "";
 function panelLists() {
@@ -189,8 +214,9 @@ function panelLists() {
   const go = ns => el("button", { className: "plain", onclick: () => setCursor(ns / 1e6) }, when(ns / 1e6));
   const alerts = [...S.alerts].sort((a, b) => b.begin_ns - a.begin_ns).slice(0, 50).map(one => el("li", {}, go(one.begin_ns),
     el("b", { className: one.severity === "critical" ? "bad" : "warn" }, `▲ ${one.severity}${one.end_ns ? "" : ", lasts"} `),
+    el("span", { className: "dim" }, `${[one.id, ...(one.also || [])].join(", ")}${one.instance ? ` ${one.instance}` : ""}: `),
     el("span", {}, one.sentence), " ", el("span", { className: "dim" },
-      [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", one.peak ? `worst ${show(one.peak.value, one.peak.unit)}` : "", one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
+      [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", worst(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
   const notes = S.marks.filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
     .map(one => el("li", {}, go(one.time_ns), el("span", { className: "dim" }, `${SHAPES[one.kind] || "•"} ${KINDS[one.kind] || one.kind}: `), el("span", {}, one.text)));

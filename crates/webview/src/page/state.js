@@ -4,11 +4,11 @@ const S = {
   from: 0, to: 0, span: 300000, follow: false,
   at: null, chosen: null, kept: null, device: null, quantity: null, map: 0,
   lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
-  order: "bytes", sorted: null, built: false, last: 0, heard: 0, cut: false,
+  looks: [new Map(), new Map()], order: "bytes", sorted: null, allRows: false, built: false, last: 0, heard: 0, cut: false,
 };
 const asked = {};
 
-async function ask(kind, path, query, options) {
+async function fetched(kind, path, query, options) {
   asked[kind]?.abort();
   const stop = asked[kind] = new AbortController();
   const words = new URLSearchParams({ host: S.host ?? 0, ...query });
@@ -18,12 +18,13 @@ async function ask(kind, path, query, options) {
     await new Promise(done => setTimeout(done, 250));
     answer = await fetch(`${path}?${words}`, { signal: stop.signal, ...options });
   }
+  if (answer.ok) return answer;
   const text = await answer.text();
   let value = null;
   try { value = JSON.parse(text); } catch { /* a plain refusal */ }
-  if (!answer.ok) throw new Error(value?.because || text.trim() || answer.statusText);
-  return value;
+  throw new Error(value?.because || text.trim() || answer.statusText);
 }
+const ask = async (...given) => (await fetched(...given)).json();
 // An answer that was overtaken by the next question is no fault.
 const tried = work => async (...given) => {
   try { await work(...given); } catch (fault) {
@@ -57,9 +58,10 @@ const loadRange = tried(async () => {
 });
 const loadNav = tried(async () => {
   if (!S.range) return;
-  const counter = machine()[0];
-  const found = await ask("nav", "api/range", { from: S.range[0], to: S.range[1], points: 400, counters: counter });
-  S.nav = { from: found.from_ms, to: found.to_ms, line: found.lines.find(line => line.mean.some(v => v !== null)) };
+  const found = await ask("nav", "api/range", { from: S.range[0], to: S.range[1], points: 400, counters: machine().join(",") });
+  // the first of the machine's quantities that was recorded
+  const has = line => line.mean.some(v => v !== null), of = counter => found.lines.find(line => line.counter === counter && has(line));
+  S.nav = { from: found.from_ms, to: found.to_ms, line: machine().map(of).find(line => line) };
   drawNav();
 });
 const loadView = tried(async () => {
