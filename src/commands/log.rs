@@ -87,12 +87,20 @@ pub struct Logs {
     /// Processes that are read as counters, where that was asked for.
     processes: Option<Processes>,
     losses: RefCell<Losses>,
-    /// Distributions of latency come as they are stored, step by step.
-    as_steps: bool,
+    distributions: Distributions,
     /// Some were seen.
     has_latency: Cell<bool>,
     /// First and last moment that will be read.
     pub range: (i64, i64),
+}
+
+/// How distributions of latency are read.
+#[derive(Clone, Copy, PartialEq)]
+enum Distributions {
+    Percentiles,
+    /// As they are stored.
+    Steps,
+    LeftOut,
 }
 
 /// One log of ours, or what was made of another tool's.
@@ -174,7 +182,8 @@ impl Logs {
         let mut losses = Losses::default();
         let sources = joined(sources, range, &mut losses)?;
         let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
-        let mut logs = Logs { sources, said, described, processes: None, losses, as_steps: false, has_latency, range };
+        let distributions = Distributions::Percentiles;
+        let mut logs = Logs { sources, said, described, processes: None, losses, distributions, has_latency, range };
         if logs.said.names_disks() {
             logs.described = logs.find()?;
         }
@@ -205,7 +214,7 @@ impl Logs {
             described: self.described.clone(),
             processes: None,
             losses: RefCell::default(),
-            as_steps: false,
+            distributions: Distributions::Percentiles,
             has_latency: Cell::new(false),
             range: (range.0.max(self.range.0), range.1.min(self.range.1)),
         }
@@ -219,8 +228,13 @@ impl Logs {
 
     /// Reads distributions of latency step by step, as they are stored, instead of their percentiles.
     pub fn with_steps(mut self, wanted: bool) -> Logs {
-        self.as_steps = wanted;
+        self.distributions = if wanted { Distributions::Steps } else { Distributions::Percentiles };
         self
+    }
+
+    /// Leaves distributions of latency out: their percentiles take longer than all the rest of a log.
+    pub fn without_distributions(self) -> Logs {
+        Logs { distributions: Distributions::LeftOut, ..self }
     }
 
     /// Whether what was read so far had distributions of latency.
@@ -312,11 +326,15 @@ impl Logs {
         let mut reader = LogReader::open(path)?;
         reader.window(from_ns, to_ns);
         let mut frame = Frame::default();
-        let (mut extended, mut view) = (None, LatencyView::default());
+        let mut extended = None;
+        let mut view = match self.distributions {
+            Distributions::LeftOut => LatencyView::without_figures(),
+            _ => LatencyView::default(),
+        };
         while let Some(item) = reader.next(&mut frame)? {
             match item {
                 LogItem::Frame => {
-                    let viewed = if self.as_steps { None } else { view.of(&frame) };
+                    let viewed = if self.distributions == Distributions::Steps { None } else { view.of(&frame) };
                     self.has_latency.set(self.has_latency.get() || viewed.is_some());
                     let frame = viewed.as_ref().unwrap_or(&frame);
                     let extended = self.said.extended(frame, &mut extended);

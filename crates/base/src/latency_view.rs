@@ -157,9 +157,15 @@ pub struct LatencyView {
     figured: Vec<(String, usize)>,
     schema: Arc<Schema>,
     minutes: HashMap<(String, usize), MinuteOfRequests>,
+    without_figures: bool,
 }
 
 impl LatencyView {
+    /// One that only leaves the steps out, for readers who use none of the figures.
+    pub fn without_figures() -> LatencyView {
+        LatencyView { without_figures: true, ..LatencyView::default() }
+    }
+
     /// The frame as rules see it; `None` where it has no distributions and is seen as it is.
     pub fn of(&mut self, frame: &Frame) -> Option<Frame> {
         if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
@@ -198,7 +204,8 @@ impl LatencyView {
         let is_kept = |column: &usize| !is_step(&schema.series[*column].counter);
         self.kept = (0..schema.series.len()).filter(is_kept).collect();
         self.figured.clear();
-        for group in &self.columns.groups {
+        let figured = if self.without_figures { [].as_slice() } else { &self.columns.groups };
+        for group in figured {
             let class = CLASSES.iter().position(|(_, operations)| operations.contains(&group.operation));
             let key = class.map(|class| (group.device.clone(), class));
             self.figured.extend(key.filter(|key| !self.figured.contains(key)));
@@ -212,7 +219,10 @@ impl LatencyView {
                 scale: 1.0,
             }));
         }
-        self.schema = Arc::new(Schema::new(series));
+        // steps come and go with every block; who reads on knows the other columns already
+        if self.schema.series != series {
+            self.schema = Arc::new(Schema::new(series));
+        }
     }
 }
 
@@ -241,6 +251,32 @@ mod tests {
         let mut counts = vec![0; STEPS];
         all.steps().for_each(|(step, count)| counts[step] = count);
         mode_ratio(&counts, all.count())
+    }
+
+    /// A frame of one tick with a request in one step, and a plain counter.
+    fn with_step(ns: u64) -> Frame {
+        let (mut table, mut series, mut cells) = (LatencyTable::default(), vec![], vec![]);
+        table.add("sda", LatencyOperation::Read, [(step_of(ns), 1)].into_iter());
+        table.series(&mut series);
+        series.push(Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 });
+        table.cells(&mut cells);
+        cells.push(7.0);
+        let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &cells);
+        frame
+    }
+
+    #[test]
+    fn a_view_without_figures_has_the_other_columns_and_one_schema_whatever_the_steps() {
+        let mut view = LatencyView::without_figures();
+        let seen = [MS, 40 * MS].map(|ns| view.of(&with_step(ns)).expect("distributions"));
+        assert!(Arc::ptr_eq(seen[0].schema(), seen[1].schema()));
+        assert_eq!(seen[1].schema().series.len(), 1);
+        assert_eq!((seen[0].column(0), seen[1].column(0)), (&[7.0][..], &[7.0][..]));
+        // with figures too, who reads on sees no new columns
+        let mut view = LatencyView::default();
+        let seen = [MS, 40 * MS].map(|ns| view.of(&with_step(ns)).expect("distributions"));
+        assert!(Arc::ptr_eq(seen[0].schema(), seen[1].schema()));
     }
 
     #[test]

@@ -102,7 +102,7 @@ const MOST_LOADS: usize = 8;
 
 /// The loads of a device in a log; of each load every other run of ten ticks is kept aside.
 pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<CalibrationCell>, Failure> {
-    let logs = Logs::open(paths, &LogWindow::default())?.with_steps(true);
+    let logs = Logs::open(paths, &LogWindow::default())?.without_distributions();
     let series = from_log::of_logs(&logs, &[])?;
     let front = front(&series.fronts, device)?;
     let mut cells = Vec::new();

@@ -60,8 +60,9 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
     } else {
         for path in &arguments.from.logs {
             let logs = Logs::open(std::slice::from_ref(path), &arguments.from.window());
-            let load =
-                logs.and_then(|logs| from_log::of_logs(&logs.with_steps(true), &[])).map_err(|error| error.to_string());
+            let load = logs
+                .and_then(|logs| from_log::of_logs(&logs.without_distributions(), &[]))
+                .map_err(|error| error.to_string());
             loads.push((path.display().to_string(), load));
         }
     }

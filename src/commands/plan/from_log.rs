@@ -247,8 +247,7 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
         true => store::logs(&from.asking, &window)?,
         false => Logs::open(&from.logs, &window)?,
     };
-    // percentiles of latency, of which no demand is made, would take longer than all the rest
-    of_logs(&logs.with_steps(true), &from.devices)
+    of_logs(&logs.without_distributions(), &from.devices)
 }
 
 /// The load of logs, of these devices or of all.
