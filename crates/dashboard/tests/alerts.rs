@@ -1,7 +1,10 @@
 //! Alerts over made-up machines: each of ours on both sides of its limit, and what becomes of them in time.
 
+mod alert_cases;
+
 use std::sync::Arc;
 
+use alert_cases::{CASES, PRESSURE, READS, usual};
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::packs;
@@ -68,119 +71,6 @@ fn words(events: &[AlertEvent]) -> Vec<String> {
     events.iter().filter(told).map(word).collect()
 }
 
-/// One of our alerts: its series, cells on the quiet side of its limit and on the other, and its hold time.
-struct Case {
-    id: &'static str,
-    instance: &'static str,
-    series: &'static [(&'static str, &'static str)],
-    warm_s: i64,
-    quiet: &'static [f64],
-    loud: &'static [f64],
-    hold_s: i64,
-}
-
-const PRESSURE: &[(&str, &str)] = &[("pressure.io_full_s", ""), ("pressure.memory_full_s", "")];
-const READS: &[(&str, &str)] = &[("physical_disk.reads", "sda"), ("physical_disk.read_time_s", "sda")];
-
-const CASES: &[Case] = &[
-    Case {
-        id: "pressure.io",
-        instance: "",
-        series: PRESSURE,
-        warm_s: 10,
-        quiet: &[0.19, 0.0],
-        loud: &[0.21, 0.0],
-        hold_s: 30,
-    },
-    Case {
-        id: "pressure.memory",
-        instance: "",
-        series: PRESSURE,
-        warm_s: 10,
-        quiet: &[0.0, 0.09],
-        loud: &[0.0, 0.11],
-        hold_s: 20,
-    },
-    Case {
-        id: "disk.stall",
-        instance: "sda",
-        series: &[("physical_disk.stalled", "sda"), ("physical_disk.stalled", "sdb")],
-        warm_s: 10,
-        quiet: &[0.0, 0.0],
-        loud: &[1.0, 0.0],
-        hold_s: 5,
-    },
-    Case {
-        id: "disk.tail",
-        instance: "sda",
-        series: &[("physical_disk.read_latency_p99_s", "sda"), ("physical_disk.reads", "sda")],
-        warm_s: 1900,
-        quiet: &[0.009, 100.0],
-        loud: &[0.012, 100.0],
-        hold_s: 60,
-    },
-    Case {
-        id: "disk.slow",
-        instance: "sda",
-        series: READS,
-        warm_s: 1900,
-        quiet: &[100.0, 0.9],
-        loud: &[100.0, 1.3],
-        hold_s: 60,
-    },
-    Case {
-        id: "memory.killed",
-        instance: "",
-        series: &[("paging.oom_kills", "")],
-        warm_s: 10,
-        quiet: &[0.0],
-        loud: &[1.0],
-        hold_s: 0,
-    },
-    Case {
-        id: "array.degraded",
-        instance: "md0",
-        series: &[("array.degraded", "md0")],
-        warm_s: 10,
-        quiet: &[0.0],
-        loud: &[1.0],
-        hold_s: 10,
-    },
-    Case {
-        id: "array.errors",
-        instance: "md0",
-        series: &[("array.device_errors", "md0")],
-        warm_s: 10,
-        quiet: &[0.0],
-        loud: &[3.0],
-        hold_s: 0,
-    },
-    Case {
-        id: "cgroup.throttled",
-        instance: "/web",
-        series: &[
-            ("cgroup.cpu_periods", "/web"),
-            ("cgroup.cpu_throttled_periods", "/web"),
-            ("cgroup.cpu_throttled_s", "/web"),
-        ],
-        warm_s: 10,
-        quiet: &[10.0, 2.0, 0.2],
-        loud: &[10.0, 3.0, 0.2],
-        hold_s: 60,
-    },
-];
-
-/// What a case's machine does while it is warmed up: as usual, and quick.
-fn usual(case: &Case) -> Vec<f64> {
-    match case.id {
-        "disk.tail" => vec![0.002, 100.0],
-        "disk.slow" => vec![100.0, 0.2],
-        "pressure.io" | "pressure.memory" => vec![0.0, 0.0],
-        "cgroup.throttled" => vec![10.0, 0.0, 0.0],
-        _ => case.quiet.to_vec(),
-    }
-}
-
 #[test]
 fn each_alert_is_silent_below_its_limit() {
     for case in CASES {
@@ -204,7 +94,8 @@ fn each_alert_comes_one_tick_after_its_hold_time_at_most_and_ends() {
         let delay = alert.raised_ns - begin - case.hold_s * SECOND;
         assert!((0..=machine.every).contains(&delay), "{}: {delay} ns after its hold time", case.id);
         assert!(!alert.sentence.is_empty() && !alert.next.is_empty(), "{alert:?}");
-        let ended = machine.last(900, &usual(case));
+        let terms = rules::builtin().rule(case.id).and_then(|rule| rule.alert.clone()).expect("an alert");
+        let ended = machine.last(terms.clear_hold_s as i64 + 60, &usual(case));
         let ended: Vec<&AlertEvent> = ended.iter().filter(|event| event.change == AlertChange::End).collect();
         assert_eq!(ended.len(), 1, "{}", case.id);
         assert_eq!(ended[0].alert.end_ns, Some(begin + (case.hold_s + 5) * SECOND), "{}", case.id);
@@ -230,6 +121,66 @@ fn a_filesystem_that_fills_up_within_a_day_is_told_and_a_slow_one_is_not() {
     assert_eq!(filling(100e6), ["Begin filesystem.fills-up /srv"]);
     assert!(filling(50e6).is_empty());
     assert!(filling(0.0).is_empty() && filling(-100e6).is_empty());
+}
+
+const SPACE: &[(&str, &str)] = &[
+    ("logical_disk.free_bytes", "/srv"),
+    ("logical_disk.total_bytes", "/srv"),
+    ("logical_disk.inodes_free", "/srv"),
+    ("logical_disk.inodes_total", "/srv"),
+];
+
+#[test]
+fn a_full_filesystem_is_told_and_an_image_is_not() {
+    let told = |row: [f64; 4]| words(&Machine::new(SPACE).last(120, &row));
+    // squashfs, ISO 9660 with and without a number of inodes
+    for image in [[0.0, 6e7, 0.0, 5000.0], [0.0, 4e9, 0.0, 0.0], [0.0, 4e9, f64::NAN, f64::NAN]] {
+        assert_eq!(told(image), [""; 0], "{image:?}");
+    }
+    // without a byte for users, and one that has no table of inodes
+    for full in [[0.0, 1e11, 5e6, 6e6], [4096.0, 1e11, f64::NAN, f64::NAN], [4096.0, 1e11, 0.0, 0.0]] {
+        assert_eq!(told(full), ["Begin filesystem.full /srv"], "{full:?}");
+    }
+    assert_eq!(told([5e10, 1e11, 0.0, 6e6]), ["Begin filesystem.inodes-used /srv"]);
+    // both at once are one alert
+    assert_eq!(told([4096.0, 1e11, 2.0, 6e6]), ["Begin filesystem.full /srv", "Also filesystem.full /srv"]);
+}
+
+#[test]
+fn a_filesystem_that_fills_up_and_is_full_is_one_alert_that_gets_worse() {
+    let mut machine = Machine::new(SPACE);
+    machine.every = 10 * SECOND;
+    let mut events = Vec::new();
+    for index in 0..6 * 100 {
+        let free = 50e9 - f64::from(index) * 50e9 / 600.0;
+        events.extend(machine.tick(&[free, 1e11, 5e6, 6e6]));
+    }
+    events.extend(machine.last(120, &[0.0, 1e11, 5e6, 6e6]));
+    assert_eq!(words(&events), ["Begin filesystem.fills-up /srv", "Worse filesystem.fills-up /srv"]);
+}
+
+#[test]
+fn errors_at_each_reading_are_one_alert_and_its_value_is_of_its_quantity() {
+    let series = [("physical_disk.media_errors", "sda"), ("physical_disk.io_timeouts", "sda")];
+    let mut machine = Machine::new(&series);
+    machine.every = 10 * SECOND;
+    assert!(machine.last(600, &[0.0, 0.0]).is_empty());
+    let mut events = machine.tick(&[1.0, 0.0]);
+    // other errors are no value of the first; a drive that does not answer proves nothing
+    for row in [[0.0, 50.0], [3.0, 0.0], [f64::NAN, f64::NAN]] {
+        events.extend(machine.last(590, &[0.0, 0.0]));
+        events.extend(machine.tick(&row));
+    }
+    events.extend(machine.last(1900, &[0.0, 0.0]));
+    assert_eq!(words(&events), ["Begin disk.errors sda", "End disk.errors sda"]);
+    let peak = &events.last().expect("its end").alert.peak;
+    assert_eq!((peak.quantity.as_str(), peak.value), ("physical_disk.media_errors", Some(3.0)));
+}
+
+#[test]
+fn an_instance_at_its_limit_is_one_alert_for_all_its_volumes() {
+    let series = [("physical_disk.instance_iops_limited", "sda"), ("physical_disk.instance_iops_limited", "sdb")];
+    assert_eq!(words(&Machine::new(&series).last(120, &[0.5, 0.5])), ["Begin instance.throttled "]);
 }
 
 #[test]
@@ -423,7 +374,7 @@ fn an_alert_that_lasts_says_so_every_ten_minutes() {
     assert_eq!(events.iter().map(|event| event.change).collect::<Vec<_>>(), [AlertChange::Still; 2]);
 }
 
-const WEEK: [(&str, &str); 25] = [
+const WEEK: [(&str, &str); 32] = [
     ("pressure.io_full_s", ""),
     ("pressure.io_some_s", ""),
     ("pressure.memory_full_s", ""),
@@ -449,6 +400,13 @@ const WEEK: [(&str, &str); 25] = [
     ("cgroup.cpu_periods", "/web"),
     ("cgroup.cpu_throttled_periods", "/web"),
     ("cgroup.cpu_throttled_s", "/web"),
+    ("logical_disk.inodes_free", "/"),
+    ("logical_disk.inodes_total", "/"),
+    ("physical_disk.media_errors", "sda"),
+    ("physical_disk.io_timeouts", "sda"),
+    ("physical_disk.volume_iops_limited", "sda"),
+    ("physical_disk.volume_throughput_limited", "sda"),
+    ("hardware.thermal_throttles", "processors"),
 ];
 
 /// Five minutes at an hour of the day: a daily rhythm, bursts, a backup at night, noise from 0 to 1.
@@ -489,6 +447,13 @@ fn part_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
         600.0,
         (600.0 * 0.1 * noise).floor(),
         0.5 * noise,
+        4e6,
+        6e6,
+        0.0,
+        0.0,
+        0.15 * noise,
+        0.1 * noise,
+        0.0,
     ]
 }
 

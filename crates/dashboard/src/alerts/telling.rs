@@ -112,6 +112,10 @@ fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
 pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Option<Tick>) {
     let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
+    // another condition of the same rule may lead now, and its value is of something else
+    if condition.shown().0 != alert.peak.quantity {
+        return;
+    }
     let worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };
     if alert.peak.value.is_none_or(worse)
         && let Some(tick) = last

@@ -76,6 +76,11 @@ pub fn device(message: &str) -> Option<&str> {
     rest.split(ends).next().filter(|name| !name.is_empty() && name.len() <= 32)
 }
 
+/// A drive without its medium, or with a bad one, makes messages without an error of its own: floppies, CDs.
+fn is_of_media(disk: &str) -> bool {
+    ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
+}
+
 /// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0`, `ata1`.
 fn disk(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
@@ -89,7 +94,11 @@ fn disk(sys: &Path, device: &str) -> Option<String> {
         device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device))
     };
     let found = all.iter().find(|disk| *disk == device).or_else(|| all.iter().find(is_part));
-    found.or_else(|| all.iter().find(controller)).or_else(|| all.iter().find(behind)).cloned()
+    found
+        .or_else(|| all.iter().find(controller))
+        .or_else(|| all.iter().find(behind))
+        .filter(|disk| !is_of_media(disk))
+        .cloned()
 }
 
 #[derive(Default)]
@@ -196,6 +205,21 @@ mod tests {
             ("EXT4-fs (sda1): mounted filesystem", None),
         ] {
             assert_eq!(device(message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_drive_without_its_medium_has_no_errors() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("dev/kmsg", "").put("sys/block/sr0/size", "0\n").put("sys/block/fd0/size", "0\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        let lines = ["sr0", "fd0", "sda"].map(|disk| format!("3,1,1,-;I/O error, dev {disk}, sector 0\n"));
+        machine.put("dev/kmsg", lines.concat());
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
+        for disk in ["sr0", "fd0"] {
+            assert!(watch.find("physical_disk.kernel_messages", disk).is_none(), "{disk}");
         }
     }
 
