@@ -174,6 +174,7 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
     if arguments.lasts < arguments.every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
+    let _first = live::RunsFirst::begin();
     let live = LiveOptions { slow_every: arguments.every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let mut pacer = Pacer::new(arguments.every, Some(arguments.lasts))?;

@@ -7,8 +7,8 @@ use std::fs;
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
-/// Nice value of a recorder; other programs have 0.
-const NICE: i32 = -10;
+use crate::commands::live::NICE;
+
 /// Added to the score by which the kernel chooses whom to kill when memory ends; -1000 is never.
 const SCORE: &str = "-800";
 

@@ -167,6 +167,7 @@ fn too_early(load: &StressRun) -> Failure {
 
 /// Watches this machine as `why` does, while the load goes on.
 fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
+    let _first = live::RunsFirst::begin();
     let options = SamplerOptions { slow_every: Duration::from_secs(2), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(EVERY, Some(lasts))?;

@@ -12,7 +12,7 @@ use diskwright_datastore::WriterOptions;
 
 use super::super::Failure;
 use super::super::alerts::AlertDesk;
-use super::super::live::Pacer;
+use super::super::live::{Pacer, RunsFirst};
 
 /// Ticks that may wait for the screen; more are left out, and that is said.
 const WAITING: usize = 120;
@@ -119,6 +119,7 @@ impl LiveFeed {
 
 /// Samples until nobody listens or a signal says to end.
 fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+    let _first = RunsFirst::begin();
     let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
