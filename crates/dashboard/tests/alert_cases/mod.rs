@@ -193,6 +193,15 @@ pub const CASES: &[Case] = &[
         hold_s: 0,
     },
     Case {
+        id: "disk.reports-failure",
+        instance: "sda",
+        series: &[("physical_disk.failing", "sda")],
+        warm_s: 10,
+        quiet: &[0.0],
+        loud: &[1.0],
+        hold_s: 0,
+    },
+    Case {
         id: "disk.throttled",
         instance: "sda",
         series: &[("physical_disk.thermal_throttles", "sda")],
