@@ -252,7 +252,7 @@ fn a_fleet_is_one_purchase_list() {
     assert!(screen.contains("sas3-hba-8") && screen.contains("st20000nm007d"), "{screen}");
     assert!(screen.contains("1 machine has no design") && !screen.contains("-0.00"), "{screen}");
     let all: f64 =
-        screen.lines().find_map(|l| l.strip_prefix("in all: ")?.split(' ').next()?.parse().ok()).expect("a sum");
+        screen.lines().find_map(|l| l.strip_prefix("total: ")?.split(' ').next()?.parse().ok()).expect("a sum");
     assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
 }
 

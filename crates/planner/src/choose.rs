@@ -379,8 +379,8 @@ fn reasons(answer: &mut PlanAnswer) {
                 display(response, "s")
             ),
             (_, _, None, None) => format!(
-                "no design that meets the demand has a known price: fewer unknown prices come first, then a lower \
-                 known part; {sized}; {carries}"
+                "no design that meets the demand has a known price: designs are listed by the number of \
+                 unknown prices, then by the known part of the price; {sized}; {carries}"
             ),
             _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };

@@ -49,7 +49,7 @@ fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
     match demand.sequential_share {
         Some(share) if share > 0.0 => notes.push(format!(
             "{:.0} % of the requests are sequential, but disks are sized as if every request were random: fewer may \
-             suffice (the responses of the list are simulated with sequential requests)",
+             suffice (the simulated responses include sequential requests)",
             share * 100.0
         )),
         Some(_) => {}
@@ -71,7 +71,7 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     }
     if design.agrees == Some(false) {
         let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
-        notes.push(format!("rank {rank}: analysis and simulation are {share} % apart"));
+        notes.push(format!("rank {rank}: analysis and simulation differ by {share} %"));
     }
     if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 {
         notes.push(format!(
@@ -129,7 +129,7 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
             let is_known = limits.prices.instances.iter().any(|row| row.provider == offer.provider);
             let how = if is_known { "name it with --instance" } else { "no instance of this cloud is built in" };
             notes.push(format!(
-                "{}: the limits of the machine that uses the volume are often lower, and are not counted; {how}",
+                "{}: the instance that uses the volume often has lower limits; they are not considered; {how}",
                 offer.provider
             ));
         }

@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if host.scene.is_container() {
         host.remarks
-            .push("this is a container: kernel, disks and most settings are its host's; run the commands there".into());
+            .push("this is a container: the kernel, disks and most settings are the host's; run commands there".into());
     }
     let ignored = match ignored(arguments, folder.as_deref().ok()) {
         // who only reads gets an answer that lacks something

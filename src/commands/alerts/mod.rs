@@ -161,7 +161,7 @@ pub fn line(event: &AlertEvent) -> String {
     let alert = &event.alert;
     let change = match event.change {
         AlertChange::Begin => "begins",
-        AlertChange::Also => "has a further sign",
+        AlertChange::Also => "has another symptom",
         AlertChange::Worse => "gets worse",
         AlertChange::Still => "lasts",
         AlertChange::End => "ended",

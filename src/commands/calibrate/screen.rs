@@ -91,7 +91,7 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
                 taken.form,
                 100.0 * mean,
                 100.0 * worst,
-                if is_trusted(found) == Some(false) { "; too much to trust the description" } else { "" }
+                if is_trusted(found) == Some(false) { "; the description is unreliable" } else { "" }
             ),
             0,
             &style,

@@ -214,9 +214,9 @@ fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, c
         let (sum, unknown) = total(purchases, monthly);
         if sum > 0.0 || unknown > 0 {
             out += &match (sum > 0.0, unknown) {
-                (true, 0) => format!("in all: {}\n", amount(Some(sum), monthly)),
-                (true, _) => format!("in all: {}, and {unknown} of unknown price\n", amount(Some(sum), monthly)),
-                (false, _) => format!("in all: unknown ({unknown} of unknown price)\n"),
+                (true, 0) => format!("total: {}\n", amount(Some(sum), monthly)),
+                (true, _) => format!("total: {}, and {unknown} of unknown price\n", amount(Some(sum), monthly)),
+                (false, _) => format!("total: unknown ({unknown} of unknown price)\n"),
             };
         }
     }

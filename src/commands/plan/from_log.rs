@@ -356,7 +356,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
     let iops = iops.map_err(|text| wrong(format!("`{text}` is not a number of operations per second")))?;
     match iops {
-        Some(_) if !offer.iops.sold => Err(wrong(format!("{} has no operations to buy", offer.id))),
+        Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no IOPS: its size decides them", offer.id))),
         Some(iops) if iops > offer.iops.reachable(gib) => {
             Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.reachable(gib))))
         }
@@ -417,7 +417,7 @@ fn replayed(
 fn instance<'a>(offer: &VolumeOffer, limits: &'a PlanLimits) -> Result<Option<&'a InstanceCaps>, Failure> {
     match limits.instance_caps().map_err(super::failure)? {
         Some(caps) if caps.provider != offer.provider => Err(Failure::Usage(format!(
-            "--instance {} is of {}, but --volume {} of {}",
+            "--instance {} belongs to {}, but --volume {} to {}",
             caps.id, caps.provider, offer.id, offer.provider
         ))),
         caps => Ok(caps),

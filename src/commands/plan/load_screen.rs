@@ -181,7 +181,7 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
 
 /// A prediction; the model's error comes first.
 pub fn what_if(found: &WhatIf, style: &Style) -> String {
-    let trust = if found.trusted { "" } else { "; too much to trust the prediction" };
+    let trust = if found.trusted { "" } else { "; the prediction is unreliable" };
     let error = format!(
         "On the half of the log not used in the fit, the model's error for the response time is {:.1} %{trust}.",
         found.model_error * 100.0

@@ -179,7 +179,7 @@ impl StressTrial {
         }
         if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !self.is_expected(judged)) {
             let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
-            parts.push(format!("the processors were full first{busy}"));
+            parts.push(format!("the processors were saturated first{busy}"));
         }
         if let Some(others) = self.others.filter(|_| self.is_disturbed()) {
             parts.push(format!("others used {} of the processors before", percent(others)));

@@ -107,7 +107,7 @@ impl UnattendedRun {
             return Some(format!("alert {} began", alert.id));
         }
         let shared = self.fail_on.iter().find(|id| alert.also.contains(id))?;
-        Some(format!("alert {shared} began, as a part of alert {} of the same cause", alert.id))
+        Some(format!("alert {shared} began; it shares alert {}, which has the same cause", alert.id))
     }
 
     /// Prints events; a failure where one of them ends all.

@@ -60,8 +60,8 @@ pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
     }))
 }
 
-const OLD_SECTORS: &str = "Back up what is on {instance}. Check its array, or read all of it, so that the sectors are \
-                           written again, and replace it if they become more.";
+const OLD_SECTORS: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the sectors are \
+                           rewritten. Replace the disk if their number grows.";
 
 pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {

@@ -57,7 +57,7 @@ pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
         _ => {
             let words = scene.tree.get("proc/cmdline").unwrap_or_default();
             let off = words.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
-            let mut proposal = Proposal::new("/proc/pressure/io is not there, or is turned off");
+            let mut proposal = Proposal::new("/proc/pressure/io is missing or turned off");
             proposal.apply = off.map(|word| format!("Remove {word} from the kernel's command line and restart."));
             proposal.propose()
         }

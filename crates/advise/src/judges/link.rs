@@ -67,7 +67,7 @@ pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
     if speed > 480.0 || version < 2.1 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("runs at {speed} Mbit/s, with a version that USB 3 devices report on such a port")).propose()
+    Proposal::new(format!("runs at {speed} Mbit/s; its version suggests a USB 3 device on a USB 2 port")).propose()
 }
 
 pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {

@@ -488,7 +488,7 @@ pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
             if !kinds.is_empty() && kinds.iter().all(|kind| ZONED.contains(kind)) {
                 return CheckOutcome::Good;
             }
-            Proposal::new(format!("the disk is {kind}: {tracks} are written from begin to end")).propose()
+            Proposal::new(format!("the disk is {kind}: {tracks} are written sequentially")).propose()
         }
         Some(_) => unknown(scene, &path(disk, "zoned")),
     }

@@ -110,7 +110,7 @@ pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
 }
 
 const OF_FIRST_VERSION: &str =
-    "LUKS1 has no other sectors. When the disk is set up anew, use LUKS2, which chooses them by the disk.";
+    "LUKS1 always uses sectors of 512 bytes. When you set up the disk again, use LUKS2: it adapts to the disk.";
 
 const DEFAULT_STRIPES: f64 = 256.0;
 /// The kernel takes no more.

@@ -26,7 +26,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("o", "sort order of the processes"),
     ("/", "show only names that contain a text"),
     ("mouse", "click: time, device or column; wheel: back, forward"),
-    ("?, h, q", "these keys; quit. ctrl-z suspends, ctrl-l draws anew"),
+    ("?, h, q", "these keys; quit. ctrl-z suspends, ctrl-l redraws"),
 ];
 
 /// What a column of the devices means: title, counter, text, trap.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::shaper::Shaper;
 
 /// What is told once of a log.
-pub const TOLD: &str = "iostat left disks out of reports (-z): they are taken as idle there";
+pub const TOLD: &str = "iostat -z left disks out of some reports; there, they are taken as idle";
 
 /// The disks of one start of iostat.
 #[derive(Default)]

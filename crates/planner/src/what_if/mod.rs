@@ -371,11 +371,11 @@ impl Scenario<'_> {
     fn volume_limit(&self, offer: &VolumeOffer, iops: f64) -> Result<(f64, Vec<String>), WhatIfError> {
         let limit = &offer.iops;
         if !limit.sold {
-            return Err(self.names(format!("{} has no operations to buy: its size decides", offer.id)));
+            return Err(self.names(format!("{} sells no IOPS: its size decides them", offer.id)));
         }
         if !(limit.with..=limit.most).contains(&iops) {
             let (least, most) = (limit.with, limit.most);
-            return Err(self.names(format!("{} has {least:.0} to {most:.0} operations per second", offer.id)));
+            return Err(self.names(format!("{} allows {least:.0} to {most:.0} operations per second", offer.id)));
         }
         let mut notes = Vec::new();
         if let Some(per_gib) = limit.per_gib {
