@@ -176,7 +176,11 @@ fn credits_are_replayed_along_the_log() {
     for (volume, more, says) in [
         ("gp22:20GiB", &[][..], "did you mean `gp2`?"),
         ("gp2:20GiB", &["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
-        ("azure-p10:128GiB", &["--instance", "m6i.large"], "--instance m6i.large is of aws, but --volume azure-p10"),
+        (
+            "azure-p10:128GiB",
+            &["--instance", "m6i.large"],
+            "--instance m6i.large belongs to aws, but --volume azure-p10",
+        ),
     ] {
         let output = ask(volume, more);
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{volume}");

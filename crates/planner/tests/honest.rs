@@ -183,9 +183,9 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     // the machine of a volume
     let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
     let found = answer(&demand, &only(&["cloud:aws"]));
-    assert!(notes(&found).contains("aws: the limits of the machine") && notes(&found).contains("--instance"));
+    assert!(notes(&found).contains("aws: the instance that uses the volume") && notes(&found).contains("--instance"));
     let named = answer(&demand, &PlanLimits { instance: Some("m6i.large".into()), ..only(&["cloud:aws"]) });
-    assert!(!notes(&named).contains("the limits of the machine"), "{}", notes(&named));
+    assert!(!notes(&named).contains("the instance that uses the volume"), "{}", notes(&named));
     // growth without a horizon
     let growth = Some(CapacityGrowth { bytes_per_day: 1e9, interval_bytes_per_day: None });
     let found = answer(&Demand { growth, ..demand }, &only(&["ssd"]));
