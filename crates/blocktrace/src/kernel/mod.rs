@@ -186,7 +186,7 @@ impl KernelCounter {
             Some(fields) => attach_typed(Some(code), fields.rename)?,
             None => attach_to_event(&code, tracepoint)?,
         };
-        Ok((timed()? - bare).max(0.0))
+        Ok(cost::plausible(timed()? - bare))
     }
 
     fn attach(&mut self, events: &EventTable, names: &mut BlockDeviceNames, mask: u64) -> Result<(), KernelCountError> {
