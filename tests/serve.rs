@@ -156,6 +156,23 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
     assert_eq!(names("&all=0"), ["sda"]);
 }
 
+/// A schema of one counter.
+fn reads_of(disk: &str) -> Arc<Schema> {
+    let series = Series { counter: "physical_disk.reads".into(), instance: disk.into(), scale: 1.0 };
+    Arc::new(Schema::new(vec![series]))
+}
+
+/// Records some seconds more, after a pause of a minute.
+fn go_on(log: &Path, disk: &str) {
+    let schema = reads_of(disk);
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("the log again");
+    for second in TICKS + 60..=TICKS + 65 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[1.0]).expect("room");
+    }
+    writer.close().expect("closed");
+}
+
 #[test]
 fn a_log_whose_recorder_begins_again_is_followed() {
     let log = log(&folder("serve-wakes").join("log"), "db1");
@@ -165,17 +182,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     let before = served.json("/api/host?host=0");
     assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
     // with other series, as after an update
-    let schema = Arc::new(Schema::new(vec![Series {
-        counter: "physical_disk.reads".into(),
-        instance: "sdb".into(),
-        scale: 1.0,
-    }]));
-    let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log again");
-    for second in TICKS + 60..=TICKS + 65 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
-        writer.push(&schema, tick, &[1.0]).expect("room");
-    }
-    writer.close().expect("closed");
+    go_on(&log, "sdb");
     until("the log to be followed", || {
         let host = served.json("/api/host?host=0");
         host["live"] == true && host["range_ms"][1].as_f64() == Some(end(TICKS + 65))
@@ -191,11 +198,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
 
 #[test]
 fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
-    let schema = Arc::new(Schema::new(vec![Series {
-        counter: "physical_disk.reads".into(),
-        instance: "sda".into(),
-        scale: 1.0,
-    }]));
+    let schema = reads_of("sda");
     // half of all times lose some nanoseconds as milliseconds in a browser
     for microseconds in 5..=8 {
         let place = folder(&format!("serve-last-{microseconds}")).join("log");
@@ -217,17 +220,7 @@ fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
 fn an_alert_that_was_found_is_listed_once() {
     let folder = folder("serve-alerts-once");
     let paused = log(&folder.join("paused"), "db2");
-    let schema = Arc::new(Schema::new(vec![Series {
-        counter: "physical_disk.reads".into(),
-        instance: "sda".into(),
-        scale: 1.0,
-    }]));
-    let mut writer = LogWriter::create_or_append(&paused, WriterOptions::default()).expect("the log again");
-    for second in TICKS + 60..=TICKS + 65 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
-        writer.push(&schema, tick, &[1.0]).expect("room");
-    }
-    writer.close().expect("closed");
+    go_on(&paused, "sda");
     // the second host is read when somebody looks at it, and its alerts are looked for at once
     let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
     std::thread::park_timeout(Duration::from_secs(2));

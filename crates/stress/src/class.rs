@@ -99,6 +99,12 @@ impl StressClass {
         (self.file_mib + self.swap_mib) << 20
     }
 
+    /// Whether a verdict is right whatever the processors do.
+    #[must_use]
+    pub fn expects(&self, verdict: &str) -> bool {
+        self.expect.iter().any(|expected| expected == verdict)
+    }
+
     /// A level as a share of 1.
     ///
     /// # Errors

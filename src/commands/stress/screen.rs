@@ -144,11 +144,6 @@ impl StressTrial {
         f64::from(self.class.level) / 100.0
     }
 
-    fn is_expected(&self, judged: &JudgedLoad) -> bool {
-        let named = json!(judged.verdict.bottleneck);
-        self.class.expect.iter().any(|expected| named == json!(expected))
-    }
-
     fn is_close(&self) -> bool {
         self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
     }
@@ -177,7 +172,10 @@ impl StressTrial {
         if self.judged().is_some() && !self.is_close() {
             parts.push("load off by more than 5 %".into());
         }
-        if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !self.is_expected(judged)) {
+        let expects = |judged: &JudgedLoad| {
+            json!(judged.verdict.bottleneck).as_str().is_some_and(|named| self.class.expects(named))
+        };
+        if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !expects(judged)) {
             let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
             parts.push(format!("the processors were saturated first{busy}"));
         }

@@ -217,8 +217,7 @@ fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
 /// Whether a verdict is right for a class, where the processors were so busy.
 fn is_expected(class: &StressClass, named: &str, busy: Option<f64>) -> bool {
     let is_full = busy.is_some_and(|busy| busy >= FULL);
-    let others = if is_full { class.or_if_processors_full.as_slice() } else { &[] };
-    class.expect.iter().chain(others).any(|expected| expected == named)
+    class.expects(named) || is_full && class.or_if_processors_full.iter().any(|other| other == named)
 }
 
 fn document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {

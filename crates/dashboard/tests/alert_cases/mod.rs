@@ -14,6 +14,14 @@ pub struct Case {
 pub const PRESSURE: &[(&str, &str)] = &[("pressure.io_full_s", ""), ("pressure.memory_full_s", "")];
 pub const READS: &[(&str, &str)] = &[("physical_disk.reads", "sda"), ("physical_disk.read_time_s", "sda")];
 
+/// What a filesystem has free, and has in all.
+const SPACE: &[(&str, &str)] = &[
+    ("logical_disk.free_bytes", "/srv"),
+    ("logical_disk.total_bytes", "/srv"),
+    ("logical_disk.inodes_free", "/srv"),
+    ("logical_disk.inodes_total", "/srv"),
+];
+
 pub const CASES: &[Case] = &[
     Case {
         id: "pressure.io",
@@ -103,12 +111,7 @@ pub const CASES: &[Case] = &[
     Case {
         id: "filesystem.full",
         instance: "/srv",
-        series: &[
-            ("logical_disk.free_bytes", "/srv"),
-            ("logical_disk.total_bytes", "/srv"),
-            ("logical_disk.inodes_free", "/srv"),
-            ("logical_disk.inodes_total", "/srv"),
-        ],
+        series: SPACE,
         warm_s: 10,
         quiet: &[1.1e9, 1e11, 1e6, 6e6],
         loud: &[0.9e9, 1e11, 1e6, 6e6],
@@ -117,12 +120,7 @@ pub const CASES: &[Case] = &[
     Case {
         id: "filesystem.full",
         instance: "/srv",
-        series: &[
-            ("logical_disk.free_bytes", "/srv"),
-            ("logical_disk.total_bytes", "/srv"),
-            ("logical_disk.inodes_free", "/srv"),
-            ("logical_disk.inodes_total", "/srv"),
-        ],
+        series: SPACE,
         warm_s: 10,
         quiet: &[1.1e10, 2e13, 1e6, 6e6],
         loud: &[0.9e10, 2e13, 1e6, 6e6],
@@ -131,12 +129,7 @@ pub const CASES: &[Case] = &[
     Case {
         id: "filesystem.inodes-used",
         instance: "/srv",
-        series: &[
-            ("logical_disk.free_bytes", "/srv"),
-            ("logical_disk.total_bytes", "/srv"),
-            ("logical_disk.inodes_free", "/srv"),
-            ("logical_disk.inodes_total", "/srv"),
-        ],
+        series: SPACE,
         warm_s: 10,
         quiet: &[5e10, 1e11, 70_000.0, 6e6],
         loud: &[5e10, 1e11, 50_000.0, 6e6],
@@ -145,12 +138,7 @@ pub const CASES: &[Case] = &[
     Case {
         id: "filesystem.inodes-used",
         instance: "/srv",
-        series: &[
-            ("logical_disk.free_bytes", "/srv"),
-            ("logical_disk.total_bytes", "/srv"),
-            ("logical_disk.inodes_free", "/srv"),
-            ("logical_disk.inodes_total", "/srv"),
-        ],
+        series: SPACE,
         warm_s: 10,
         quiet: &[5e12, 1e13, 110_000.0, 1e9],
         loud: &[5e12, 1e13, 90_000.0, 1e9],
