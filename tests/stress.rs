@@ -106,6 +106,29 @@ fn an_interrupted_load_says_what_it_reached_and_leaves_nothing() {
     assert!(is_empty(&folder));
 }
 
+/// A terminal interrupts the whole group: the load as well as the process that looks after it.
+#[test]
+fn a_terminals_interrupt_is_one_for_the_load_too() {
+    use std::os::unix::process::CommandExt;
+    let folder = folder("stress-terminal");
+    for signal in ["-INT", "-TERM"] {
+        let child = command(&["stress", "disk-metadata", "--dir", text(&folder), "--for", "600s", "--json"])
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        until("it works", || !is_empty(&folder));
+        let group = format!("-{}", child.id());
+        let sent = std::process::Command::new("kill").args([signal, "--", &group]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        let output = child.wait_with_output().expect("ended");
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert_eq!(json(&output)["stopped"].as_str(), Some("interrupted"));
+        assert!(is_empty(&folder));
+    }
+}
+
 #[test]
 fn a_killed_supervisor_takes_its_load_with_it() {
     let folder = folder("stress-killed");

@@ -8,6 +8,11 @@ fn is_empty(folder: &std::path::Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
 }
 
+fn is_another_filesystem(folder: &std::path::Path, other: &str) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(other).is_ok_and(|other| other.dev() != fs::metadata(folder).expect("a folder").dev())
+}
+
 #[test]
 fn a_sort_keeps_the_contract_and_leaves_nothing() {
     let folder = folder("workload-sort");
@@ -63,13 +68,19 @@ fn a_result_that_is_kept_is_sorted() {
     let again = diskwright(&sort);
     assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
+    // nor is a link followed, wherever it leads
+    let link = folder.join("link");
+    std::os::unix::fs::symlink("nowhere", &link).expect("made");
+    let output = diskwright(&["workload", "sort", "--source", &dir, "--rows", "100", "--keep", text(&link)]);
+    assert!(output.status.code() == Some(2) && said(&output).contains("already exists"), "{}", said(&output));
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 2);
 }
 
 #[test]
 fn what_cannot_be_done_is_refused_before_anything_is_written() {
     let folder = folder("workload-refused");
     let dir = text(&folder);
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 16] = [
         (&["sort", "--rows", "1000G", "--memory", "1G", "--source", dir], 1, "nothing was written"),
         (&["sort", "--memory", "20K", "--source", dir], 2, "needs at least"),
         (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
@@ -79,8 +90,19 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         (&["transactions", "--dir", "/no/such/folder"], 2, "no such folder"),
         (&["load", "--dir", dir, "--size", "1000000G"], 1, "nothing was written"),
         (&["mail", "--dir", dir, "--users", "0"], 2, "0 users"),
+        (&["scan", "--dir", dir, "--users", "4097"], 2, "4097 users"),
+        (&["backup", "--dir", dir, "--rate", "0"], 2, "a rate of 0 operations"),
+        (&["files", "--dir", dir, "--files", "18446744073709551615"], 1, "nothing was written"),
+        (&["transactions", "--dir", dir, "--reads", "4000000000"], 2, "up to 100000 reads"),
+        (&["sort", "--rows", "184467440737095517", "--memory", "8000P", "--source", dir], 1, "nothing was written"),
+        (&["sort", "--source", dir, "--keep", "/no/such/folder/rows"], 2, "no such folder"),
+        (&["sort", "--source", dir, "--keep", "/dev/shm/rows"], 2, "on the filesystem of"),
     ];
     for (arguments, code, sentence) in cases {
+        if arguments.contains(&"/dev/shm/rows") && !is_another_filesystem(&folder, "/dev/shm") {
+            eprintln!("skipped: /dev/shm is no other filesystem");
+            continue;
+        }
         let output = diskwright(&[&["workload"], arguments].concat());
         assert!(
             output.status.code() == Some(code) && said(&output).contains(sentence),
@@ -140,6 +162,22 @@ fn an_interrupted_one_leaves_nothing() {
     interrupt(&child);
     let output = child.wait_with_output().expect("ended");
     assert!(!output.status.success() && said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn an_interrupt_is_heard_while_files_are_made() {
+    let folder = folder("workload-stopped-early");
+    let dir = text(&folder);
+    // more files than can be made before the interrupt comes
+    let child = command(&["workload", "backup", "--dir", dir, "--for", "1s", "--files", "300000", "--mean-size", "1K"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    until("it makes files", || !is_empty(&folder));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("ended");
+    assert!(output.status.code() == Some(1) && said(&output).contains("interrupted"), "{}", said(&output));
     assert!(is_empty(&folder));
 }
 

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use diskwright_hostfiles::group::throttled_s;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{CHAIN_CYCLES, dependent_chain};
-use crate::machine::cgroup;
 
 /// The kernel counts processor time in hundredths of a second for programs (USER_HZ), whatever it uses itself.
 const TICKS_PER_S: f64 = 100.0;
@@ -101,14 +101,9 @@ fn own_time() -> f64 {
 fn totals(root: &Path) -> MachineTotals {
     let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
     let (busy_s, idle_s, steal_s) = processor_times(&stat).unwrap_or_default();
-    let throttled = || {
-        let text = fs::read_to_string(root.join(cgroup(root)?).join("cpu.stat")).ok()?;
-        let value = text.lines().find_map(|line| line.strip_prefix("throttled_usec "))?;
-        value.trim().parse::<f64>().ok().map(|microseconds| microseconds / 1e6)
-    };
     let throttles = each(&root.join("sys/devices/system/cpu"), "cpu", "thermal_throttle/core_throttle_count");
     let thermal_throttles = (!throttles.is_empty()).then(|| throttles.iter().sum::<f64>() as u64);
-    MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled(), thermal_throttles }
+    MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled_s(root), thermal_throttles }
 }
 
 /// The rate of a chain of dependent instructions, as a clock: the best of some short runs, so that an interruption
@@ -198,6 +193,7 @@ mod tests {
         };
         put("proc/stat", "cpu  0 0 0 0 0 0 0 0\n");
         put("proc/self/cgroup", "0::/\n");
+        put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 1000000\n");
         put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
         put("sys/class/thermal/thermal_zone0/temp", "61000\n");

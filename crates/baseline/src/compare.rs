@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::document::{BaselineDocument, FigureResult};
-use crate::figure::GROUPS;
+use crate::figure::{FigureKind, GROUPS};
 
 /// Figures of one quiet machine differ by this from run to run.
 const RUN_TO_RUN: f64 = 0.03;
@@ -27,7 +27,7 @@ pub struct BaselineComparison {
     pub groups: Vec<GroupSpeed>,
     /// What differs between the machines.
     pub differences: Vec<String>,
-    /// Figures that only one of them has.
+    /// Figures that are reliable in only one of them, or measured otherwise.
     pub only_in_one: Vec<String>,
 }
 
@@ -63,7 +63,8 @@ pub struct BaselineRow {
 
 fn speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
     let (one, two) = (first.median?, second.median?);
-    Some(if first.better == "higher" { two / one } else { one / two })
+    let speed = if first.better == FigureKind::Rate.better() { two / one } else { one / two };
+    (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
 fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
@@ -95,8 +96,23 @@ fn partner<'a>(
     let [first, other] = sides.map(|side| side.machine.processors);
     let is_all = figure.threads == first && figure.threads > 1;
     let threads = if is_all { other } else { figure.threads };
-    let found = second.figure(&figure.id, threads).filter(|found| found.method == figure.method)?;
+    let found = second.figure(&figure.id, threads).filter(|found| is_same_work(figure, found))?;
     Some((found, if is_all { "all".into() } else { figure.threads.to_string() }))
+}
+
+fn is_same_work(one: &FigureResult, two: &FigureResult) -> bool {
+    one.method == two.method && one.unit == two.unit && one.better == two.better
+}
+
+/// All threads of a machine of one processor are its one thread: the same figure, against all of the other's.
+fn all_of_one<'a>(
+    figure: &FigureResult,
+    sides: [&BaselineDocument; 2],
+    second: &'a BaselineDocument,
+) -> Option<&'a FigureResult> {
+    let [first, other] = sides.map(|side| side.machine.processors);
+    let is_one = figure.threads == 1 && first == 1 && other > 1;
+    second.figure(&figure.id, other).filter(|found| is_one && is_same_work(figure, found))
 }
 
 fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
@@ -137,10 +153,15 @@ pub fn compare(first: &BaselineDocument, second: &BaselineDocument) -> BaselineC
         let (other, threads) = partner(figure, [first, second], second)?;
         row(figure, other, threads)
     };
-    let rows: Vec<BaselineRow> = first.figures.iter().filter_map(both).collect();
+    let all = |figure: &FigureResult| row(figure, all_of_one(figure, [first, second], second)?, "all".into());
+    let rows: Vec<BaselineRow> =
+        first.figures.iter().flat_map(|figure| [both(figure), all(figure)]).flatten().collect();
     let name = |figure: &FigureResult| format!("{} ({})", figure.id, figure.threads);
     let alone = |side: &BaselineDocument, other: &BaselineDocument| {
-        let lacks = |figure: &&FigureResult| partner(figure, [side, other], other).is_none();
+        let lacks = |figure: &&FigureResult| {
+            let partner = partner(figure, [side, other], other).and_then(|(partner, _)| partner.median);
+            figure.median.is_some() && partner.is_none()
+        };
         side.figures.iter().filter(lacks).map(name).collect::<Vec<String>>()
     };
     let groups = of_groups(&rows, "1");
@@ -193,6 +214,12 @@ mod tests {
         assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - 2.0).abs() < 1e-12), "{comparison:?}");
         assert!(comparison.differences.iter().any(|text| text == "processors: 2 -> 4"));
         assert!(comparison.only_in_one.is_empty(), "{comparison:?}");
+        // one processor against four, either way round: all of the one is one thread
+        let one = document(1, &[("memory.read", 1, 10.0)]);
+        for (comparison, all) in [(compare(&one, &four), 3.0), (compare(&four, &one), 1.0 / 3.0)] {
+            assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - all).abs() < 1e-12), "{comparison:?}");
+            assert_eq!((comparison.speed_one_thread, comparison.only_in_one.len()), (Some(1.0), 0), "{comparison:?}");
+        }
     }
 
     #[test]
@@ -201,7 +228,24 @@ mod tests {
         let mut second = document(1, &[("memory.read", 1, 98.0)]);
         let comparison = compare(&first, &second);
         assert!(!comparison.rows[0].differs && comparison.only_in_one == ["memory.triad (1)"]);
-        second.figures[0].method = 9;
-        assert_eq!(compare(&first, &second).speed_one_thread, None);
+        // what one of them refused is named, and what both refused is not
+        let wide = |id| FigureResult::of(definition(id).expect("known"), 1, &[50.0, 70.0, 100.0, 130.0, 150.0]);
+        let noisy = BaselineDocument { figures: vec![wide("memory.read"), wide("memory.triad")], ..first.clone() };
+        let comparison = compare(&first, &noisy);
+        assert_eq!(comparison.only_in_one, ["memory.read (1)", "memory.triad (1)"]);
+        assert_eq!((compare(&noisy, &first).only_in_one, comparison.rows.len()), (comparison.only_in_one, 0));
+        assert!(compare(&noisy, &noisy).only_in_one.is_empty());
+        // another unit, another direction, other work
+        let changes: [fn(&mut FigureResult); 3] =
+            [|figure| figure.unit = "s".into(), |figure| figure.better = "lower".into(), |figure| figure.method = 9];
+        for change in changes {
+            let mut other = second.clone();
+            change(&mut other.figures[0]);
+            assert_eq!(compare(&first, &other).speed_one_thread, None);
+        }
+        // numbers whose quotient is none
+        second.figures[0].median = Some(f64::MIN_POSITIVE / 4.0);
+        let first = document(1, &[("memory.read", 1, f64::MAX)]);
+        assert!(compare(&first, &second).rows.is_empty() && compare(&second, &first).rows.is_empty());
     }
 }

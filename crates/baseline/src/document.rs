@@ -1,9 +1,11 @@
 //! What is kept of a baseline: `diskwright.baseline/1`.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::circumstances::BaselineCircumstances;
-use crate::figure::{FigureDefinition, FigureKind, GROUPS};
+use crate::figure::{FigureDefinition, FigureKind, GROUPS, definition};
 use crate::machine::BaselineMachine;
 use crate::rounds::WIDEST;
 use crate::sustained::SustainedResult;
@@ -174,7 +176,7 @@ impl FigureResult {
             id: figure.id.into(),
             title: figure.title.into(),
             unit: figure.unit.into(),
-            better: if figure.kind == FigureKind::Rate { "higher" } else { "lower" }.into(),
+            better: figure.kind.better().into(),
             threads,
             method: figure.method,
             values: values.to_vec(),
@@ -182,6 +184,28 @@ impl FigureResult {
             spread,
             refused,
         }
+    }
+
+    /// Whether it can be compared: what it is, and which direction is better, is not left to the file.
+    fn check(&self) -> Result<(), String> {
+        let FigureResult { id, unit, better, .. } = self;
+        if !GROUPS.iter().any(|(group, _)| *group == self.group()) {
+            return Err(format!("`{id}` is not a figure of a baseline"));
+        }
+        if self.median.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
+            return Err(format!("{id} is not a number above 0"));
+        }
+        if !(self.spread >= 0.0 && self.threads > 0) {
+            return Err(format!("{id} has a spread below 0, or no threads"));
+        }
+        let is_known = match definition(id).filter(|known| known.method == self.method) {
+            Some(known) => *unit == known.unit && better == known.kind.better(),
+            // of a later version
+            None => [FigureKind::Rate, FigureKind::Time].iter().any(|kind| better == kind.better()),
+        };
+        is_known
+            .then_some(())
+            .ok_or_else(|| format!("{id} in `{unit}`, `{better}` is better: this program knows no such"))
     }
 
     /// The part of the id before the point.
@@ -230,12 +254,11 @@ impl BaselineDocument {
         if self.schema != SCHEMA {
             return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", self.schema));
         }
+        let mut seen = BTreeSet::new();
         for figure in &self.figures {
-            if !GROUPS.iter().any(|(group, _)| *group == figure.group()) {
-                return Err(format!("`{}` is not a figure of a baseline", figure.id));
-            }
-            if figure.median.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
-                return Err(format!("{} is not a number above 0", figure.id));
+            figure.check()?;
+            if !seen.insert((figure.id.as_str(), figure.threads)) {
+                return Err(format!("{} is there twice for {} threads", figure.id, figure.threads));
             }
         }
         Ok(())
@@ -292,11 +315,25 @@ mod tests {
         let good = BaselineDocument { schema: SCHEMA.into(), figures: vec![figure], ..BaselineDocument::default() };
         let text = serde_json::to_string(&good).expect("written");
         assert_eq!(BaselineDocument::parse(text.as_bytes()).as_ref(), Ok(&good));
-        for (from, to) in
-            [("baseline/1", "baseline/2"), ("memory.read", "taste.read"), ("5.0,\"spread", "-5.0,\"spread")]
-        {
+        for (from, to) in [
+            ("baseline/1", "baseline/2"),
+            ("memory.read", "taste.read"),
+            ("5.0,\"spread", "-5.0,\"spread"),
+            ("\"spread\":0.0", "\"spread\":-1.0"),
+            // twice as long would be twice as good
+            ("\"better\":\"higher\",", ""),
+            ("\"higher\"", "\"lower\""),
+            ("\"bytes_per_s\"", "\"MB/s\""),
+            ("\"threads\":1", "\"threads\":0"),
+        ] {
             assert!(text.contains(from), "{from}: {text}");
             assert!(BaselineDocument::parse(text.replace(from, to).as_bytes()).is_err(), "{to}");
         }
+        let twice = BaselineDocument { figures: vec![good.figures[0].clone(); 2], ..good.clone() };
+        assert!(twice.check().is_err_and(|why| why.contains("twice")));
+        // a later version may measure otherwise
+        let mut later = good;
+        (later.figures[0].method, later.figures[0].unit) = (7, "lines_per_s".into());
+        assert_eq!(later.check(), Ok(()));
     }
 }

@@ -13,6 +13,17 @@ pub enum FigureKind {
     Time,
 }
 
+impl FigureKind {
+    /// Which values are better, as documents write it.
+    #[must_use]
+    pub fn better(self) -> &'static str {
+        match self {
+            FigureKind::Rate => "higher",
+            FigureKind::Time => "lower",
+        }
+    }
+}
+
 /// How many threads a figure is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadCounts {

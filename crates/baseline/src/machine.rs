@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use diskwright_hostfiles::group;
 use serde::{Deserialize, Serialize};
 
 /// Times the largest cache that an array of STREAM must have.
@@ -42,7 +43,7 @@ pub struct BaselineMachine {
     pub governor: Option<String>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Limit on processor time of this program's cgroup, as the kernel writes it.
+    /// The tightest limit on processor time of this program's cgroups: microseconds in each period of so many.
     pub processor_limit: Option<String>,
 }
 
@@ -83,13 +84,6 @@ fn meminfo(root: &Path, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The folder of this program's cgroup, where version 2 is mounted in its usual place.
-pub(crate) fn cgroup(root: &Path) -> Option<String> {
-    let groups = text(root, "proc/self/cgroup")?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
-    Some(format!("sys/fs/cgroup{}", path.trim_end_matches('/')))
-}
-
 impl BaselineMachine {
     /// Looks at a machine below a folder, `/` for this one.
     #[must_use]
@@ -97,7 +91,6 @@ impl BaselineMachine {
         let cpuinfo = text(root, "proc/cpuinfo").unwrap_or_default();
         let model = |line: &str| line.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim().to_owned());
         let chosen = |text: String| text.split(['[', ']']).nth(1).map(str::to_owned);
-        let limit = cgroup(root).and_then(|group| text(root, &format!("{group}/cpu.max")));
         BaselineMachine {
             host: text(root, "proc/sys/kernel/hostname").unwrap_or_default(),
             processor: cpuinfo.lines().find_map(model),
@@ -108,8 +101,16 @@ impl BaselineMachine {
             kernel: text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
             governor: text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
-            processor_limit: limit.filter(|limit| !limit.starts_with("max")),
+            processor_limit: group::processor_limit(root).map(|(quota, period)| format!("{quota} {period}")),
         }
+    }
+
+    /// Processors that the limit of its cgroups leaves to this program.
+    #[must_use]
+    pub fn limit_processors(&self) -> Option<f64> {
+        let (quota, period) = self.processor_limit.as_ref()?.split_once(' ')?;
+        let (quota, period) = (quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?);
+        Some(quota / period).filter(|processors| processors.is_finite())
     }
 
     /// What the largest cache holds.
@@ -123,6 +124,8 @@ impl BaselineMachine {
     #[must_use]
     pub fn sizes(&self, root: &Path) -> WorkingSizes {
         let available_bytes = meminfo(root, "MemAvailable").unwrap_or(self.memory_bytes / 2);
+        // more than its group may have would end this program, not slow it down
+        let available_bytes = available_bytes.min(group::memory_room(root).unwrap_or(u64::MAX));
         let wanted = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
         WorkingSizes { array_bytes: wanted.min(available_bytes / 12), available_bytes }
     }
@@ -158,6 +161,7 @@ mod tests {
         put("proc/meminfo", "MemTotal:  4096 kB\nMemFree: 1 kB\nMemAvailable:  3072 kB\n");
         put("proc/sys/kernel/hostname", "db1\n");
         put("proc/self/cgroup", "0::/a/b\n");
+        put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         put("sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
         put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
         for (index, level, kind, size) in
@@ -176,9 +180,16 @@ mod tests {
             (Some("madvise"), Some("50000 100000"))
         );
         assert_eq!((machine.caches["L1d"], machine.largest_cache()), (32768, Some(65536)));
+        assert_eq!(machine.limit_processors(), Some(0.5));
         // four times 64 KiB would be 256 KiB, and a twelfth of 3 MiB is as much
         let sizes = machine.sizes(root.path());
         assert_eq!((sizes.array_bytes, machine.small_arrays(&sizes)), (262_144, None));
         assert!(machine.small_arrays(&WorkingSizes { array_bytes: 1024, ..sizes }).is_some());
+        // a group may have less than the machine has
+        put("sys/fs/cgroup/a/memory.max", "130000\n");
+        put("sys/fs/cgroup/a/memory.current", "10000\n");
+        let sizes = machine.sizes(root.path());
+        assert_eq!(sizes, WorkingSizes { array_bytes: 10_000, available_bytes: 120_000 });
+        assert!(machine.small_arrays(&sizes).is_some());
     }
 }

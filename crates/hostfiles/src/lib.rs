@@ -6,10 +6,12 @@
 //! - [`kernel`]: the kernel's own file systems, in which nothing is ever created.
 //! - [`program`]: programs of the host, and limits for those that we run.
 //! - [`holes`]: stretches of files that were never written.
+//! - [`group`]: the control groups of this process, and what they limit.
 //! - [`room`]: what is left on a filesystem.
 //!
 //! Knows no format and no device. Who uses a device is not told here.
 
+pub mod group;
 pub mod holes;
 pub mod kernel;
 pub mod private;

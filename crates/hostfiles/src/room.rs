@@ -1,9 +1,13 @@
 //! Room on a filesystem: what is written on the side leaves a reserve to everybody else.
 
-use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::{fs, io};
 
 use rustix::fs::{StatVfs, fstatvfs};
+
+use crate::group::unescaped;
 
 /// The most that is kept free.
 const MOST_RESERVE: u64 = 1 << 30;
@@ -40,9 +44,65 @@ impl From<&StatVfs> for DiskSpace {
     }
 }
 
+/// What tells filesystems apart: their device numbers. Subvolumes of btrfs have one each and share their room, so that
+/// there it is the name of what is mounted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FilesystemKey {
+    /// A device number.
+    Device(u64),
+    /// What is mounted (`/dev/sda1`).
+    Source(String),
+}
+
+impl FilesystemKey {
+    /// Of the filesystem of a file or folder.
+    ///
+    /// # Errors
+    /// Where the system does not tell.
+    pub fn of(path: &Path) -> io::Result<FilesystemKey> {
+        let device = fs::metadata(path)?.dev();
+        // only filesystems without a device of their own can have several numbers
+        if rustix::fs::major(device) == 0
+            && let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo")
+            && let Some(source) = btrfs_source(&mounts, &fs::canonicalize(path)?)
+        {
+            return Ok(FilesystemKey::Source(source));
+        }
+        Ok(FilesystemKey::Device(device))
+    }
+}
+
+/// What is mounted where a path lies, by the kernel's table, if that is btrfs.
+fn btrfs_source(mountinfo: &str, path: &Path) -> Option<String> {
+    let row = |line: &str| {
+        let (place, what) = line.split_once(" - ")?;
+        let point = unescaped(place.split(' ').nth(4)?);
+        let mut what = what.split(' ');
+        let (kind, source) = (what.next()?, what.next()?);
+        path.starts_with(&point).then(|| (point.components().count(), kind.to_owned(), source.to_owned()))
+    };
+    // of several at one place the last is on top
+    let (_, kind, source) = mountinfo.lines().filter_map(row).max_by_key(|row| row.0)?;
+    (kind == "btrfs").then_some(source)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn subvolumes_of_btrfs_are_one_filesystem() {
+        let mounts = "26 1 0:23 /@ / rw shared:1 - btrfs /dev/sda2 rw,subvol=/@\n\
+                      40 26 0:24 /@home /home rw - btrfs /dev/sda2 rw,subvol=/@home\n\
+                      41 26 0:30 / /data\\040x rw - btrfs /dev/sdb rw\n\
+                      42 26 8:3 / /home/old rw - ext4 /dev/sda3 rw\n";
+        let source = |path: &str| btrfs_source(mounts, Path::new(path));
+        assert_eq!([source("/var/lib"), source("/home/me")], [Some("/dev/sda2".into()), Some("/dev/sda2".into())]);
+        assert_eq!((source("/data x/a"), source("/home/old/b")), (Some("/dev/sdb".into()), None));
+        let key = |path: &str| FilesystemKey::of(Path::new(path)).unwrap();
+        assert!(key("/") == key("/.") && key("/") != key("/proc"));
+        assert!(FilesystemKey::of(Path::new("/no/such/path")).is_err());
+    }
 
     #[test]
     fn a_tenth_or_a_gibibyte_is_kept() {

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use diskwright_hostfiles::group::{self, OwnGroup};
+
 use crate::{StressError, io};
 
 /// How the names of these cgroups begin.
@@ -29,7 +31,7 @@ impl CgroupPlace {
         let rows: Vec<_> = rows.filter(|row| row.len() >= 4).collect();
         let point = |row: &Vec<&str>| PathBuf::from(row[1]);
         let unified = rows.iter().find(|row| row[2] == "cgroup2").map(point);
-        if let Some(root) = unified.filter(|root| has_controller(root, "memory")) {
+        if let Some(root) = unified.filter(|root| has_controller(&root.join("cgroup.controllers"), "memory")) {
             return CgroupPlace { roots: vec![root.clone()], memory: Some(root), is_unified: true };
         }
         let of = |controller: &str| {
@@ -42,17 +44,37 @@ impl CgroupPlace {
         CgroupPlace { roots, memory: of("memory"), is_unified: false }
     }
 
-    /// That of this machine.
+    /// That of this machine: below the groups of this process where those have limits, so that they bind a load, too.
     #[must_use]
     pub fn here() -> CgroupPlace {
-        CgroupPlace::of(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())
+        let place = CgroupPlace::of(&fs::read_to_string("/proc/self/mounts").unwrap_or_default());
+        let machine = Path::new("/");
+        if group::is_limited(machine) { place.within(machine) } else { place }
+    }
+
+    /// The same below the groups of this process, on a machine below a folder.
+    fn within(self, machine: &Path) -> CgroupPlace {
+        let own = |controller: &str| OwnGroup::of(machine, controller);
+        if !self.is_unified {
+            let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
+            let mut roots: Vec<PathBuf> = CONTROLLERS.iter().filter_map(|controller| folder(controller)).collect();
+            roots.sort();
+            roots.dedup();
+            return CgroupPlace { roots, memory: folder("memory"), is_unified: false };
+        }
+        let Some(own) = own("memory") else { return self };
+        // a limit of memory can be set below groups that hand this controller on, which none with processes may
+        let hands_on = |folder: &&Path| has_controller(&folder.join("cgroup.subtree_control"), "memory");
+        let memory = own.folders().find(hands_on).map(Path::to_owned).or(self.memory);
+        CgroupPlace { roots: vec![own.folder().to_owned()], memory, is_unified: true }
     }
 
     /// Removes groups that killed loads left, and tells their names.
     #[must_use]
     pub fn sweep(&self) -> Vec<PathBuf> {
         let mut removed = Vec::new();
-        for entry in self.roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
+        let roots = self.roots.iter().chain(self.memory.iter().filter(|memory| !self.roots.contains(memory)));
+        for entry in roots.filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
             // a group in which somebody works cannot be removed; that of a load that just begins can, but its maker
             // is alive
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -74,7 +96,12 @@ impl CgroupPlace {
             return Err(StressError::Unavailable("no control groups are mounted".into()));
         }
         let mut group = LoadGroup { folders: Vec::new(), memory: None, is_unified: self.is_unified };
-        for root in &self.roots {
+        // of version 2 it is one group, where there can be a limit if one is asked
+        let roots: &[PathBuf] = match &self.memory {
+            Some(memory) if self.is_unified && limit.is_some() => std::slice::from_ref(memory),
+            _ => &self.roots,
+        };
+        for root in roots {
             let folder = root.join(format!("{NAME}{}", std::process::id()));
             if self.is_unified {
                 // it may be given to groups already, or not be ours to give; the limit below tells
@@ -93,8 +120,8 @@ impl CgroupPlace {
     }
 }
 
-fn has_controller(root: &Path, controller: &str) -> bool {
-    let text = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+fn has_controller(list: &Path, controller: &str) -> bool {
+    let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().any(|name| name == controller)
 }
 
@@ -194,6 +221,44 @@ mod tests {
         let group = place.group(None).unwrap();
         assert!(group.doors().len() == 1 && group.usage_file().unwrap().ends_with("memory.current"));
         assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no control groups are mounted");
+    }
+
+    #[test]
+    fn below_limits_of_this_process_a_load_has_them_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("proc/self/cgroup", "0::/app/web\n");
+        put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        put("sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n");
+        put("sys/fs/cgroup/app/cgroup.subtree_control", "cpu memory\n");
+        put("sys/fs/cgroup/app/web/cgroup.subtree_control", "\n");
+        let top = folder.path().join("sys/fs/cgroup");
+        let root = CgroupPlace { roots: vec![top.clone()], memory: Some(top.clone()), is_unified: true };
+        let place = root.within(folder.path());
+        let (own, above) = (top.join("app/web"), top.join("app"));
+        let expected = CgroupPlace { roots: vec![own.clone()], memory: Some(above.clone()), is_unified: true };
+        assert_eq!(place, expected);
+        let (free, limited) = (place.group(None).unwrap(), place.group(Some(1 << 20)).unwrap());
+        assert!(free.folders[0].starts_with(&own) && free.folders.len() == 1);
+        assert!(limited.folders[0].parent() == Some(&above) && limited.usage_file().is_some());
+        // an ordinary folder goes only when it is empty
+        fs::remove_file(limited.folders[0].join("memory.max")).unwrap();
+        // version 1: each controller's own group
+        put("proc/self/cgroup", "4:memory:/a\n2:cpu:/b\n");
+        put(
+            "proc/self/mountinfo",
+            "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup \
+             cgroup rw,memory\n",
+        );
+        fs::create_dir_all(top.join("cpu/b")).unwrap();
+        fs::create_dir_all(top.join("memory/a")).unwrap();
+        let place = CgroupPlace::default().within(folder.path());
+        assert_eq!(place.roots, [top.join("cpu/b"), top.join("memory/a")]);
+        assert_eq!(place.memory, Some(top.join("memory/a")));
     }
 
     #[test]

@@ -13,9 +13,21 @@ const LONGEST_REST: Duration = Duration::from_millis(20);
 pub struct WorkPace {
     /// What is due, units a second; infinite for as fast as it goes.
     pub per_s: f64,
+    /// Whether a step counts from its begin. Below 100 % it does: else all workers begin one as soon as one is due, and
+    /// many slow ones are far ahead before the first has ended. At 100 % as many as there are shall work at once.
+    pub counts_begun: bool,
 }
 
 impl WorkPace {
+    /// As fast as it goes.
+    pub const FREE: WorkPace = WorkPace { per_s: f64::INFINITY, counts_begun: false };
+
+    /// So many units a second, which are this share of the most.
+    #[must_use]
+    pub fn of(per_s: f64, share: f64) -> WorkPace {
+        WorkPace { per_s, counts_begun: share < 1.0 }
+    }
+
     /// Rest before the next step, if any, after so much work in so much time.
     #[must_use]
     pub fn rest(self, done: f64, elapsed: Duration) -> Option<Duration> {
@@ -41,7 +53,7 @@ mod tests {
     fn held(per_s: f64, step_units: f64, step_s: f64, lasts: f64) -> f64 {
         let (mut done, mut time) = (0.0, 0.0);
         while time < lasts {
-            match (WorkPace { per_s }).rest(done, Duration::from_secs_f64(time)) {
+            match WorkPace::of(per_s, 0.5).rest(done, Duration::from_secs_f64(time)) {
                 Some(rest) => time += rest.as_secs_f64().max(1e-5),
                 None => (done, time) = (done + step_units, time + step_s),
             }
@@ -64,8 +76,8 @@ mod tests {
 
     #[test]
     fn rests_are_short() {
-        let rest = (WorkPace { per_s: 1.0 }).rest(100.0, Duration::ZERO);
+        let rest = WorkPace::of(1.0, 0.5).rest(100.0, Duration::ZERO);
         assert_eq!(rest, Some(LONGEST_REST));
-        assert_eq!((WorkPace { per_s: 10.0 }).rest(5.0, Duration::from_secs(1)), None);
+        assert_eq!(WorkPace::of(10.0, 0.5).rest(5.0, Duration::from_secs(1)), None);
     }
 }

@@ -96,7 +96,7 @@ fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64,
 }
 
 fn as_fast_as_it_goes(workers: &mut [WorkStep], lasts: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
-    let (done, wall) = work(workers, WorkPace { per_s: f64::INFINITY }, lasts, stop)?;
+    let (done, wall) = work(workers, WorkPace::FREE, lasts, stop)?;
     Ok(done / wall.as_secs_f64())
 }
 
@@ -111,8 +111,9 @@ pub fn hold(
     lasts: Duration,
     stop: &AtomicBool,
 ) -> Result<LoadOutcome, StressError> {
-    let per_s = if matches!(load.most, LoadMost::Filled(_)) { f64::INFINITY } else { share * scale.most };
-    let (done, wall) = work(&mut load.workers[..scale.workers], WorkPace { per_s }, lasts, stop)?;
+    let is_filled = matches!(load.most, LoadMost::Filled(_));
+    let pace = if is_filled { WorkPace::FREE } else { WorkPace::of(share * scale.most, share) };
+    let (done, wall) = work(&mut load.workers[..scale.workers], pace, lasts, stop)?;
     let wall_s = wall.as_secs_f64();
     let rate = match &load.most {
         LoadMost::Filled(filled) => filled(),
@@ -178,8 +179,10 @@ fn one(
         match pace.rest(total.get() + last / 2.0, begun.elapsed()) {
             Some(time) => rest(time),
             None => {
+                let expected = if pace.counts_begun { last } else { 0.0 };
+                total.add(expected);
                 last = step()?;
-                total.add(last);
+                total.add(last - expected);
             }
         }
     }
@@ -188,6 +191,8 @@ fn one(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn load(workers: usize, most: LoadMost) -> StressLoad {
@@ -235,11 +240,31 @@ mod tests {
             let begun = Instant::now();
             let must_end = || begun.elapsed() >= Duration::from_millis(30) || total.get() > done + 9.0;
             let mut step: WorkStep = Box::new(|| Ok(1.0));
-            one(&mut step, WorkPace { per_s: 100.0 }, begun - Duration::from_secs(1), &total, &must_end).unwrap();
+            one(&mut step, WorkPace::of(100.0, 0.5), begun - Duration::from_secs(1), &total, &must_end).unwrap();
             total.get() - done
         };
         // after a second 100 are due: the others are far ahead, or have left all of it to this one
         assert_eq!((steps(1e9), steps(0.0)), (0.0, 10.0));
+    }
+
+    #[test]
+    fn below_the_most_a_step_counts_for_the_others_from_its_begin() {
+        let seen_by_others = |pace: WorkPace| {
+            let (total, seen) = (Arc::new(SharedTotal::default()), Arc::new(Mutex::new(Vec::new())));
+            let (their_total, their_seen) = (Arc::clone(&total), Arc::clone(&seen));
+            let mut step: WorkStep = Box::new(move || {
+                their_seen.lock().unwrap().push(their_total.get());
+                Ok(1.0)
+            });
+            let begun = Instant::now() - Duration::from_secs(1);
+            one(&mut step, pace, begun, &total, &|| total.get() >= 3.0).unwrap();
+            assert_eq!(total.get(), 3.0);
+            seen.lock().unwrap().clone()
+        };
+        // how large steps are is known after the first
+        assert_eq!(seen_by_others(WorkPace::of(1e9, 0.5)), [0.0, 2.0, 3.0]);
+        assert_eq!(seen_by_others(WorkPace::of(1e9, 1.0)), [0.0, 1.0, 2.0]);
+        assert_eq!(seen_by_others(WorkPace::FREE), [0.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use diskwright_hostfiles::group::unescaped;
 use diskwright_hostfiles::program;
 use diskwright_workload::files::{WorkFile, is_left};
 
@@ -14,7 +15,8 @@ use crate::{StressError, io};
 /// A swap file that is in use as long as this.
 #[derive(Debug)]
 pub struct SwapFile {
-    file: WorkFile,
+    /// Gone when its name has to stay.
+    file: Option<WorkFile>,
     path: PathBuf,
 }
 
@@ -24,6 +26,8 @@ impl SwapFile {
     /// # Errors
     /// Where the filesystem or the kernel refuses.
     pub fn create(folder: &Path, bytes: u64) -> Result<SwapFile, StressError> {
+        // the kernel's table has whole names
+        let folder = &fs::canonicalize(folder).map_err(io(folder, "cannot be examined"))?;
         let file = WorkFile::named(folder)?;
         let Some(path) = file.name().map(Path::to_path_buf) else {
             return Err(StressError::Unavailable("a swap file needs a name".into()));
@@ -34,7 +38,7 @@ impl SwapFile {
             file.file().write_all_at(&block, offset).map_err(io(folder, "the swap file cannot be written"))?;
         }
         file.file().sync_all().map_err(io(folder, "the swap file cannot be written"))?;
-        let swap = SwapFile { file, path };
+        let swap = SwapFile { file: Some(file), path };
         call("mkswap", &swap.path)?;
         call("swapon", &swap.path)?;
         Ok(swap)
@@ -43,15 +47,35 @@ impl SwapFile {
     /// Where it is.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.file.path()
+        self.path.parent().unwrap_or(&self.path)
     }
 }
 
 impl Drop for SwapFile {
     fn drop(&mut self) {
-        // the file's name goes with it; what the kernel still holds is removed by the next load
         let _ = call("swapoff", &self.path);
+        // the kernel takes a swap file out of use by its name alone: as long as it is in use, the name stays for the
+        // next load, which tries again
+        if is_in_use(&table(), &self.path)
+            && let Some(file) = self.file.take()
+        {
+            file.leave();
+        }
     }
+}
+
+/// The kernel's table of swap areas.
+fn table() -> String {
+    fs::read_to_string("/proc/swaps").unwrap_or_default()
+}
+
+/// Names of swap areas in that table.
+fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
+    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescaped)
+}
+
+fn is_in_use(swaps: &str, path: &Path) -> bool {
+    names(swaps).any(|name| name == path)
 }
 
 /// Runs a program of the system on a swap file.
@@ -82,9 +106,8 @@ pub fn free(swaps: &str) -> u64 {
 /// Turns off and removes swap files that killed loads left, and tells their names.
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let names = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(PathBuf::from);
-    let left = names.filter(|path| is_left(path));
+    let swaps = table();
+    let left = names(&swaps).filter(|path| is_left(path));
     left.filter(|path| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok()).collect()
 }
 
@@ -96,5 +119,7 @@ mod tests {
                      /a\\040b  file\t1024\t0\t-3\n";
         assert_eq!(super::free(table), ((8_388_604 - 4_604) + 1_024) << 10);
         assert_eq!(super::free("Filename Type Size Used Priority\n"), 0);
+        assert!(super::is_in_use(table, "/a b".as_ref()) && !super::is_in_use(table, "/a".as_ref()));
+        assert!(!super::is_in_use(table, "Filename".as_ref()));
     }
 }

@@ -34,6 +34,12 @@ impl StepTime {
         (self.thread_s - self.cpu_s).max(0.0)
     }
 
+    /// A step of one thread for which the others of its stage wait: they wait as long.
+    #[must_use]
+    pub fn while_others_wait(self, threads: usize) -> StepTime {
+        StepTime { thread_s: self.thread_s * threads as f64, ..self }
+    }
+
     /// This less a part of it that is counted elsewhere; what it moved stays with that part.
     #[must_use]
     pub fn without(&self, part: &StepTime) -> StepTime {

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 
-use diskwright_hostfiles::room::DiskSpace;
+use diskwright_hostfiles::room::{DiskSpace, FilesystemKey};
 
 use crate::{WorkError, io};
 
@@ -72,6 +72,19 @@ impl WorkFile {
         &self.folder
     }
 
+    /// Leaves it under its name, for the next work to remove.
+    pub fn leave(mut self) {
+        self.name = None;
+    }
+
+    /// Puts it on its device and out of the file cache, so that what is read next comes from there.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn leave_cache(&self) -> Result<(), WorkError> {
+        leave_cache(&self.file, &self.folder)
+    }
+
     /// The same file past the file cache.
     ///
     /// # Errors
@@ -90,12 +103,28 @@ impl Drop for WorkFile {
     }
 }
 
+/// Puts a file on its device and out of the file cache, so that what is read next comes from there.
+///
+/// # Errors
+/// When the device fails.
+pub fn leave_cache(file: &File, path: &Path) -> Result<(), WorkError> {
+    file.sync_all().map_err(io(path, "cannot be synced"))?;
+    forget_cached(file);
+    Ok(())
+}
+
+/// Takes a file that is on its device out of the file cache.
+pub(crate) fn forget_cached(file: &File) {
+    // a wish that may be refused: files in memory have no other place
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+}
+
 /// A folder of named files, for as long as work goes on. Its name says what it is, and a locked file in it that
 /// somebody works there.
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// The file in a work folder that is locked.
@@ -108,10 +137,24 @@ impl WorkFolder {
     /// When the folder takes none.
     pub fn create(folder: &Path) -> Result<WorkFolder, WorkError> {
         let path = name_in(folder);
-        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(io(folder, "no folder can be made"))?;
-        let lock = File::create_new(path.join(LOCK)).map_err(io(&path, "cannot be locked"))?;
+        let lock = loop {
+            std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(io(folder, "no folder can be made"))?;
+            match File::create_new(path.join(LOCK)) {
+                // other work has taken it, still empty, for one that was left behind
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                made => break made.map_err(io(&path, "cannot be locked"))?,
+            }
+        };
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io(&path, "cannot be locked"))?;
-        Ok(WorkFolder { path, _lock: lock })
+        Ok(WorkFolder { path, lock })
+    }
+
+    /// Puts all its files on their device.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn sync(&self) -> Result<(), WorkError> {
+        rustix::fs::syncfs(&self.lock).map_err(io(&self.path, "cannot be synced"))
     }
 
     /// Where it is.
@@ -124,7 +167,7 @@ impl WorkFolder {
 impl Drop for WorkFolder {
     fn drop(&mut self) {
         // what stays is removed by the next work; nobody else would act on an error here
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = empty(&self.path);
     }
 }
 
@@ -195,7 +238,27 @@ fn remove_file(path: &Path) -> bool {
 }
 
 fn remove_folder(path: &Path) -> bool {
-    unused(&path.join(LOCK)).is_some_and(|_held| std::fs::remove_dir_all(path).is_ok())
+    match unused(&path.join(LOCK)) {
+        Some(_held) => empty(path).is_ok(),
+        // killed before it was locked, or when only the folder itself was left; one with files in it stays
+        None => std::fs::remove_dir(path).is_ok(),
+    }
+}
+
+/// Removes a work folder, its lock at last: what is left by whoever is killed meanwhile still has it.
+fn empty(path: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    std::fs::remove_file(path.join(LOCK))?;
+    std::fs::remove_dir(path)
 }
 
 /// Refuses work for which a filesystem has no room. Needs of folders on one filesystem add up.
@@ -203,12 +266,13 @@ fn remove_folder(path: &Path) -> bool {
 /// # Errors
 /// Names the folder, what is needed and what is free.
 pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
-    let mut by_device: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
+    let mut by_filesystem: BTreeMap<FilesystemKey, (&Path, u64)> = BTreeMap::new();
     for &(folder, bytes) in needs {
-        let device = std::fs::metadata(folder).map_err(io(folder, "cannot be examined"))?.dev();
-        by_device.entry(device).or_insert((folder, 0)).1 += bytes;
+        let filesystem = FilesystemKey::of(folder).map_err(io(folder, "cannot be examined"))?;
+        let needed = &mut by_filesystem.entry(filesystem).or_insert((folder, 0)).1;
+        *needed = needed.saturating_add(bytes);
     }
-    for (folder, needed) in by_device.into_values() {
+    for (folder, needed) in by_filesystem.into_values() {
         let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
         let space = DiskSpace::of(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
         if needed > space.free.saturating_sub(space.reserve) {
@@ -224,13 +288,13 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
 /// # Errors
 /// When a folder cannot be examined.
 pub fn same_place<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Path, &'a Path)>, WorkError> {
-    let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
+    let mut seen: BTreeMap<FilesystemKey, &Path> = BTreeMap::new();
     for &folder in folders {
-        let device = std::fs::metadata(folder).map_err(io(folder, "cannot be examined"))?.dev();
-        if let Some(&other) = seen.get(&device) {
+        let filesystem = FilesystemKey::of(folder).map_err(io(folder, "cannot be examined"))?;
+        if let Some(&other) = seen.get(&filesystem) {
             return Ok(Some((other, folder)));
         }
-        seen.insert(device, folder);
+        seen.insert(filesystem, folder);
     }
     Ok(None)
 }
@@ -260,6 +324,22 @@ mod tests {
         assert_eq!(sweep(folder.path()).unwrap(), [left]);
         drop(busy);
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_was_killed_while_it_made_or_removed_its_folder_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |number: u32| folder.path().join(format!("{NAME}1-{number}"));
+        // before it had its lock, and when all but the folder was gone
+        std::fs::create_dir(name(0)).unwrap();
+        // a folder with files and without a lock is not of this program
+        std::fs::create_dir(name(1)).unwrap();
+        std::fs::write(name(1).join("letter"), "").unwrap();
+        assert_eq!(sweep(folder.path()).unwrap(), [name(0)]);
+        assert!(name(1).join("letter").exists());
+        std::fs::create_dir_all(name(2).join("deep/er")).unwrap();
+        std::fs::write(name(2).join(LOCK), "").unwrap();
+        assert_eq!((sweep(folder.path()).unwrap(), name(2).exists()), (vec![name(2)], false));
     }
 
     #[test]

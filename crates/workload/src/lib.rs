@@ -20,6 +20,7 @@ pub mod tree;
 pub mod users;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why work could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,16 @@ pub enum WorkError {
     /// Somebody asked to stop.
     #[error("interrupted; nothing was left behind")]
     Stopped,
+}
+
+/// Whether to go on with work that somebody may ask to stop.
+pub(crate) fn go_on(stop: &AtomicBool) -> Result<(), WorkError> {
+    if stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
+}
+
+/// The system starts no more threads.
+pub(crate) fn no_thread(source: std::io::Error) -> WorkError {
+    io(std::path::Path::new("threads"), "no more can be started")(source)
 }
 
 /// Names the file in an error of the system.

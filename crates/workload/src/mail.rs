@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use diskwright_base::Rng;
 
-use crate::files::WorkFolder;
+use crate::files::{WorkFolder, forget_cached};
 use crate::users::Work;
-use crate::{WorkError, io};
+use crate::{WorkError, go_on, io};
 
 /// Messages that a mailbox keeps: then each delivery deletes one.
 const MOST: usize = 200;
@@ -46,7 +46,8 @@ impl Mail {
     /// Bytes that so many users need at most.
     #[must_use]
     pub fn needed(mean_bytes: u64, users: usize) -> u64 {
-        users as u64 * MOST as u64 * (4 * mean_bytes + 4096)
+        let each = mean_bytes.saturating_mul(4).saturating_add(4096);
+        (users as u64).saturating_mul(MOST as u64).saturating_mul(each)
     }
 
     fn deliver(&self, mailbox: &mut Mailbox, rng: &mut Rng) -> Result<u64, WorkError> {
@@ -68,9 +69,14 @@ impl Mailbox {
         self.path.join(format!("{number:016x}"))
     }
 
-    fn read(&self, (number, bytes): (u64, u64)) -> Result<u64, WorkError> {
+    fn read(&self, (number, bytes): (u64, u64), from_device: bool) -> Result<u64, WorkError> {
         let (name, mut found) = (self.name(number), Vec::new());
-        let read = File::open(&name).and_then(|mut file| file.read_to_end(&mut found));
+        let read = File::open(&name).and_then(|mut file| {
+            if from_device {
+                forget_cached(&file);
+            }
+            file.read_to_end(&mut found)
+        });
         read.map_err(io(&name, "cannot be read"))?;
         if found != text(number, bytes) {
             return Err(WorkError::Wrong(format!("{}: the message is not as it was delivered", name.display())));
@@ -118,6 +124,13 @@ impl Work for Mail {
             return self.deliver(mailbox, rng).map(|bytes| (0, bytes));
         }
         let index = rng.below(mailbox.messages.len() as u64) as usize;
-        mailbox.read(mailbox.messages[index]).map(|bytes| (1, bytes))
+        mailbox.read(mailbox.messages[index], false).map(|bytes| (1, bytes))
+    }
+
+    fn read_back(&self, mailbox: Mailbox, stop: &AtomicBool) -> Result<(), WorkError> {
+        mailbox.messages.iter().try_for_each(|message| {
+            go_on(stop)?;
+            mailbox.read(*message, true).map(|_| ())
+        })
     }
 }

@@ -3,13 +3,14 @@
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use diskwright_base::Rng;
 
 use crate::files::WorkFile;
 use crate::users::Work;
-use crate::{WorkError, io, page};
+use crate::{WorkError, go_on, io, page};
 
 /// Bytes of a page.
 const PAGE: usize = 8192;
@@ -59,16 +60,19 @@ impl Table {
         wrote.map_err(io(self.file.path(), "a batch cannot be written"))
     }
 
-    /// Reads a batch; the lowest version in it.
-    fn read(&self, batch: u64, buffer: &mut [u8]) -> Result<u64, WorkError> {
+    /// Reads a batch, and holds its pages against the version that was written last.
+    fn read(&self, batch: u64, version: u64, buffer: &mut [u8]) -> Result<(), WorkError> {
         let first = batch * self.batch_pages;
         let read = self.file.file().read_exact_at(buffer, first * PAGE as u64);
         read.map_err(io(self.file.path(), "a batch cannot be read"))?;
-        let check = |(bytes, number): (&[u8], u64)| {
-            let wrong = |fault| WorkError::Wrong(format!("{}: page {number}: {fault}", self.file.path().display()));
-            page::check(bytes, number).map_err(wrong)
-        };
-        buffer.chunks_exact(PAGE).zip(first..).map(check).try_fold(u64::MAX, |low, version| Ok(low.min(version?)))
+        buffer.chunks_exact(PAGE).zip(first..).try_for_each(|(bytes, number)| {
+            let wrong = match page::check(bytes, number) {
+                Ok(found) if found == version => return Ok(()),
+                Ok(found) => format!("version {found} of {version}: a write was lost"),
+                Err(fault) => fault.to_string(),
+            };
+            Err(WorkError::Wrong(format!("{}: page {number}: {wrong}", self.file.path().display())))
+        })
     }
 }
 
@@ -76,6 +80,8 @@ impl Table {
 pub struct BulkLoad {
     table: Table,
     next: AtomicU64,
+    /// How often each batch was committed, which is its version; whoever writes it holds its lock.
+    loaded: Vec<Mutex<u64>>,
 }
 
 impl BulkLoad {
@@ -84,17 +90,30 @@ impl BulkLoad {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(options: &TableOptions, folder: &Path) -> Result<BulkLoad, WorkError> {
-        Ok(BulkLoad { table: Table::create(options, folder)?, next: AtomicU64::new(0) })
+        let table = Table::create(options, folder)?;
+        let loaded = (0..table.batches()).map(|_| Mutex::new(0)).collect();
+        Ok(BulkLoad { table, next: AtomicU64::new(0), loaded })
     }
 
-    /// Reads back all that was loaded.
+    fn loaded(&self, batch: u64) -> MutexGuard<'_, u64> {
+        // whoever panicked has ended the work already
+        self.loaded[batch as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads back all that was loaded, from its device.
     ///
     /// # Errors
     /// The first page that is not as it was written.
-    pub fn verify(&self) -> Result<(), WorkError> {
-        let loaded = self.next.load(Ordering::Relaxed).min(self.table.batches());
+    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.table.file.leave_cache()?;
         let mut buffer = self.table.buffer();
-        (0..loaded).try_for_each(|batch| self.table.read(batch, &mut buffer).map(|_| ()))
+        (0..self.table.batches()).try_for_each(|batch| {
+            go_on(stop)?;
+            match *self.loaded(batch) {
+                0 => Ok(()),
+                version => self.table.read(batch, version, &mut buffer),
+            }
+        })
     }
 }
 
@@ -110,9 +129,11 @@ impl Work for BulkLoad {
     }
 
     fn operate(&self, buffer: &mut Vec<u8>, _: &mut Rng) -> Result<(usize, u64), WorkError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.table.write(number % self.table.batches(), number / self.table.batches(), buffer)?;
+        let batch = self.next.fetch_add(1, Ordering::Relaxed) % self.table.batches();
+        let mut loaded = self.loaded(batch);
+        self.table.write(batch, *loaded + 1, buffer)?;
         self.table.file.file().sync_data().map_err(io(self.table.file.path(), "a batch cannot be synced"))?;
+        *loaded += 1;
         Ok((0, buffer.len() as u64))
     }
 }
@@ -132,14 +153,15 @@ impl TableScan {
     /// A full table in a folder, on its device and out of the file cache as far as the kernel allows.
     ///
     /// # Errors
-    /// When the file cannot be made.
-    pub fn create(options: &TableOptions, folder: &Path) -> Result<TableScan, WorkError> {
+    /// When the file cannot be made, and when somebody stops it.
+    pub fn create(options: &TableOptions, folder: &Path, stop: &AtomicBool) -> Result<TableScan, WorkError> {
         let table = Table::create(options, folder)?;
         let mut buffer = table.buffer();
-        (0..table.batches()).try_for_each(|batch| table.write(batch, 0, &mut buffer))?;
-        table.file.file().sync_all().map_err(io(folder, "the table cannot be synced"))?;
-        // a wish that may be refused
-        let _ = rustix::fs::fadvise(table.file.file(), 0, None, rustix::fs::Advice::DontNeed);
+        (0..table.batches()).try_for_each(|batch| {
+            go_on(stop)?;
+            table.write(batch, 0, &mut buffer)
+        })?;
+        table.file.leave_cache()?;
         Ok(TableScan { table })
     }
 }
@@ -158,8 +180,30 @@ impl Work for TableScan {
     }
 
     fn operate(&self, user: &mut TableReader, _: &mut Rng) -> Result<(usize, u64), WorkError> {
-        self.table.read(user.next % self.table.batches(), &mut user.buffer)?;
+        self.table.read(user.next % self.table.batches(), 0, &mut user.buffer)?;
         user.next += 1;
         Ok((0, user.buffer.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_whose_last_write_was_lost_is_found() {
+        let (folder, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+        let options = TableOptions { bytes: 256 << 10, batch: 64 << 10 };
+        let load = BulkLoad::create(&options, folder.path()).unwrap();
+        let (mut buffer, mut rng) = (load.user(0).unwrap(), Rng::new(1, 1));
+        // each of four batches, and the first two once more
+        for _ in 0..6 {
+            load.operate(&mut buffer, &mut rng).unwrap();
+        }
+        load.verify(&stop).unwrap();
+        // the older version is whole, and belongs there
+        load.table.write(1, 1, &mut buffer).unwrap();
+        let error = load.verify(&stop).unwrap_err().to_string();
+        assert!(error.contains("page 8: version 1 of 2: a write was lost"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use diskwright_base::Rng;
@@ -11,7 +12,7 @@ use diskwright_base::zipf::{Zipf, scatter};
 
 use crate::files::WorkFile;
 use crate::users::Work;
-use crate::{WorkError, io, page};
+use crate::{WorkError, go_on, io, page};
 
 /// Bytes of a page.
 pub const PAGE: usize = 8192;
@@ -19,6 +20,8 @@ pub const PAGE: usize = 8192;
 const STRIPES: usize = 1024;
 /// Bytes of a changed row in the log.
 const RECORD: usize = 128;
+/// Most pages that a transaction reads: it cannot be stopped in between.
+const MOST_READS: u32 = 100_000;
 /// Bytes of log between checkpoints.
 const CHECKPOINT: u64 = 64 << 20;
 
@@ -77,17 +80,26 @@ impl Database {
     /// Makes the pages in one folder and the log in another.
     ///
     /// # Errors
-    /// When the files cannot be made.
-    pub fn create(options: &DatabaseOptions, data: &Path, log: &Path) -> Result<Database, WorkError> {
+    /// When the files cannot be made, and when somebody stops it.
+    pub fn create(
+        options: &DatabaseOptions,
+        data: &Path,
+        log: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Database, WorkError> {
         let pages = options.bytes / PAGE as u64;
-        if pages < STRIPES as u64 || !(0.0..=1.0).contains(&options.write_share) || options.reads < options.writes {
-            let why = "a database needs at least 8 MiB, a share of updates from 0 to 1, and must read the pages that \
-                       it changes";
-            return Err(WorkError::Usage(why.into()));
+        let DatabaseOptions { reads, writes, write_share, .. } = *options;
+        if pages < STRIPES as u64 || !(0.0..=1.0).contains(&write_share) || !(writes..=MOST_READS).contains(&reads) {
+            let why = format!(
+                "a database needs at least 8 MiB, a share of updates from 0 to 1, and up to {MOST_READS} reads, not \
+                 fewer than writes"
+            );
+            return Err(WorkError::Usage(why));
         }
         let (data, log) = (WorkFile::create(data)?, WorkFile::create(log)?);
         let mut part = vec![0; PAGE * 128];
         for first in (0..pages).step_by(128) {
+            go_on(stop)?;
             let count = (pages - first).min(128) as usize;
             let pages = part.chunks_exact_mut(PAGE).take(count).zip(first..);
             pages.for_each(|(bytes, number)| page::make(bytes, number, 0));
@@ -219,13 +231,15 @@ impl Database {
         Ok(())
     }
 
-    /// Reads all pages: each is whole, where it belongs, and as often changed as transactions said.
+    /// Reads all pages from their device: each is whole, where it belongs, and as often changed as transactions said.
     ///
     /// # Errors
     /// The first page that is not.
-    pub fn verify(&self) -> Result<(), WorkError> {
+    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.data.leave_cache()?;
         let mut bytes = vec![0; PAGE];
         for number in 0..self.pages {
+            go_on(stop)?;
             let versions = lock(&self.versions[number as usize % STRIPES]);
             self.read(number, versions[number as usize / STRIPES], &mut bytes)?;
         }

@@ -4,18 +4,21 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use diskwright_base::Rng;
 
-use crate::files::WorkFolder;
+use crate::files::{WorkFolder, forget_cached};
 use crate::users::Work;
-use crate::{WorkError, io};
+use crate::{WorkError, go_on, io};
 
 /// Bytes of a file's head: its number and its length.
 const HEAD: usize = 16;
-/// Largest file.
-const MOST_BYTES: f64 = (16 << 20) as f64;
+/// Largest file; of trees with a large mean, this many times the mean: cut off earlier, sizes would have a smaller mean
+/// than was asked for.
+const MOST_BYTES: u64 = 16 << 20;
+const MOST_MEANS: u64 = 64;
 
 /// What a tree is like.
 #[derive(Clone, Debug)]
@@ -47,8 +50,8 @@ impl FileTree {
     /// Makes the tree in a folder.
     ///
     /// # Errors
-    /// When a file cannot be made.
-    pub fn create(options: &TreeOptions, folder: &Path) -> Result<FileTree, WorkError> {
+    /// When a file cannot be made, and when somebody stops it.
+    pub fn create(options: &TreeOptions, folder: &Path, stop: &AtomicBool) -> Result<FileTree, WorkError> {
         if options.files == 0 || options.folders == 0 || !(1 << 10..=1 << 20).contains(&options.mean_bytes) {
             let why = "a tree has files, folders, and a mean size of 1 KiB to 1 MiB";
             return Err(WorkError::Usage(why.into()));
@@ -60,11 +63,13 @@ impl FileTree {
             next: options.files.into(),
         };
         for number in 0..options.folders {
+            go_on(stop)?;
             let path = tree.folder_of(number);
             std::fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
         }
         let mut rng = Rng::new(options.seed, u64::MAX);
         for number in 0..options.files {
+            go_on(stop)?;
             let bytes = tree.size(&mut rng);
             tree.write(number, bytes, false)?;
             *tree.slot(number as usize) = Some((number, bytes));
@@ -72,10 +77,16 @@ impl FileTree {
         Ok(tree)
     }
 
-    /// Bytes that it needs at most, all files as large as four times their mean.
+    /// Bytes that it needs at most: four times the mean of each file, and eight standard deviations of their sum, which
+    /// counts where files are few.
     #[must_use]
     pub fn needed(options: &TreeOptions) -> u64 {
-        4 * options.files * (options.mean_bytes + 4096)
+        let TreeOptions { files, folders, mean_bytes, .. } = *options;
+        let deviations = files.isqrt().saturating_mul(24);
+        let expected =
+            files.saturating_mul(4).saturating_add(deviations).saturating_mul(mean_bytes.saturating_add(4096));
+        let most = files.saturating_mul(most_bytes(mean_bytes).saturating_add(4096));
+        expected.min(most).saturating_add(folders.saturating_mul(4096))
     }
 
     fn slot(&self, index: usize) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
@@ -93,9 +104,7 @@ impl FileTree {
 
     /// A size: lognormal with the mean asked for.
     fn size(&self, rng: &mut Rng) -> u64 {
-        let median = self.options.mean_bytes as f64 / (SIGMA * SIGMA / 2.0).exp();
-        let drawn = median * (SIGMA * rng.normal()).exp();
-        drawn.clamp(HEAD as f64, MOST_BYTES) as u64
+        size(self.options.mean_bytes, rng)
     }
 
     /// Makes a file anew, or longer.
@@ -132,18 +141,46 @@ impl FileTree {
         written.map_err(io(&path, "cannot be written"))
     }
 
-    /// Reads back all files that are there.
+    /// Puts all files on their device and out of the file cache.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn leave_cache(&self) -> Result<(), WorkError> {
+        self.folder.sync()?;
+        for index in 0..self.slots.len() {
+            let slot = self.slot(index);
+            if let Some((number, _)) = *slot {
+                let path = self.path(number);
+                forget_cached(&File::open(&path).map_err(io(&path, "cannot be opened"))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads back all files that are there, from their device.
     ///
     /// # Errors
     /// The first that is not as it was written.
-    pub fn verify(&self) -> Result<(), WorkError> {
+    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.leave_cache()?;
         let mut buffer = Vec::new();
         for index in 0..self.slots.len() {
+            go_on(stop)?;
             let slot = *self.slot(index);
             slot.map_or(Ok(()), |(number, bytes)| self.read(number, bytes, &mut buffer))?;
         }
         Ok(())
     }
+}
+
+fn most_bytes(mean_bytes: u64) -> u64 {
+    MOST_BYTES.max(mean_bytes.saturating_mul(MOST_MEANS))
+}
+
+fn size(mean_bytes: u64, rng: &mut Rng) -> u64 {
+    let median = mean_bytes as f64 / (SIGMA * SIGMA / 2.0).exp();
+    let drawn = median * (SIGMA * rng.normal()).exp();
+    (drawn as u64).clamp(HEAD as u64, most_bytes(mean_bytes))
 }
 
 /// What stands in a file.
@@ -230,7 +267,7 @@ impl Work for FileServer {
             (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (asked, moved)),
             (Some((number, _)), "list") => self.list(number).map(|moved| (asked, moved)),
             (Some((number, bytes)), "append") => {
-                let new = (bytes + 1 + rng.below(8192)).min(MOST_BYTES as u64).max(bytes);
+                let new = (bytes + 1 + rng.below(8192)).min(most_bytes(tree.options.mean_bytes)).max(bytes);
                 tree.append(number, bytes, new)?;
                 *slot = Some((number, new));
                 Ok((asked, new - bytes))
@@ -248,10 +285,28 @@ impl Work for FileServer {
 
 /// A backup's work on a tree: each user reads its part of the files, one after another, again and again.
 pub struct Backup {
-    /// The tree.
-    pub tree: FileTree,
-    /// Users that share it.
-    pub users: usize,
+    tree: FileTree,
+    users: usize,
+}
+
+impl Backup {
+    /// A tree in a folder, on its device and out of the file cache as far as the kernel allows, for users who share it.
+    ///
+    /// # Errors
+    /// When the tree cannot be made, and when somebody stops it.
+    pub fn create(options: &TreeOptions, users: usize, folder: &Path, stop: &AtomicBool) -> Result<Backup, WorkError> {
+        let tree = FileTree::create(options, folder, stop)?;
+        tree.leave_cache()?;
+        Ok(Backup { tree, users })
+    }
+
+    /// Reads back all files, from their device.
+    ///
+    /// # Errors
+    /// The first that is not as it was written.
+    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.tree.verify(stop)
+    }
 }
 
 impl Work for Backup {
@@ -271,5 +326,35 @@ impl Work for Backup {
         let (number, bytes) = slot.expect("a backup's files stay");
         self.tree.read(number, bytes, &mut user.1)?;
         Ok((0, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_mean_that_was_asked_for() {
+        const DRAWN: u64 = 400_000;
+        for mean_bytes in [1 << 10, 32 << 10, 1 << 20] {
+            let mut rng = Rng::new(5, mean_bytes);
+            let sum: u64 = (0..DRAWN).map(|_| size(mean_bytes, &mut rng)).sum();
+            // the mean of so many has a standard deviation of half a hundredth
+            let error = sum as f64 / DRAWN as f64 / mean_bytes as f64 - 1.0;
+            assert!(error.abs() < 0.025, "{mean_bytes}: {error}");
+        }
+    }
+
+    #[test]
+    fn few_files_may_be_much_larger_than_their_mean() {
+        let options = |files| TreeOptions { files, folders: 1, mean_bytes: 32 << 10, seed: 1 };
+        for files in [1, 10, 100] {
+            for seed in 0..200 {
+                let mut rng = Rng::new(seed, files);
+                let sum: u64 = (0..files).map(|_| size(32 << 10, &mut rng).next_multiple_of(4096)).sum();
+                assert!(sum <= FileTree::needed(&options(files)), "{files} files, seed {seed}: {sum}");
+            }
+        }
+        assert_eq!(FileTree::needed(&TreeOptions { files: u64::MAX, ..options(1) }), u64::MAX);
     }
 }

@@ -3,6 +3,7 @@
 //! (exponential gaps, a seed), and latency counts from the moment that an operation was due: an answer that was late
 //! makes those behind it late, too, and that is shown.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +12,12 @@ use diskwright_base::{Histogram, Rng};
 use rustix::thread::nanosleep;
 use serde::Serialize;
 
-use crate::WorkError;
+use crate::{WorkError, go_on, no_thread};
 
+/// Most operations that are due each second: a due time is a whole number of nanoseconds.
+const MOST_RATE: f64 = 1e9;
+/// Operations that are counted by their rate where more than these were left.
+const MANY: f64 = 1e6;
 /// How long nobody looks at whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -50,6 +55,14 @@ pub trait Work: Sync {
     /// # Errors
     /// When a file fails, or holds what it should not.
     fn operate(&self, user: &mut Self::User, rng: &mut Rng) -> Result<(usize, u64), WorkError>;
+
+    /// Reads back what a user alone knows of, when nothing is measured any more.
+    ///
+    /// # Errors
+    /// What is not as it was written.
+    fn read_back(&self, _: Self::User, _: &AtomicBool) -> Result<(), WorkError> {
+        Ok(())
+    }
 }
 
 /// Percentiles of a time, s.
@@ -130,37 +143,53 @@ struct UserResult {
     left: u64,
 }
 
+impl UserOptions {
+    /// Whether users can work so.
+    ///
+    /// # Errors
+    /// A sentence about what cannot be.
+    pub fn check(&self) -> Result<(), WorkError> {
+        if !(1..=4096).contains(&self.users) {
+            return Err(WorkError::Usage(format!("{} users; expected 1 to 4096", self.users)));
+        }
+        match self.rate {
+            Some(rate) if !(rate > 0.0 && rate <= MOST_RATE) => Err(WorkError::Usage(format!(
+                "a rate of {rate} operations a second; expected a number above 0 and up to {MOST_RATE}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Lets users work for the time asked for.
 ///
 /// # Errors
 /// The first error of a user ends it for all.
 pub fn run<W: Work>(work: &W, options: &UserOptions, watch: &UserWatch) -> Result<UserOutcome, WorkError> {
-    if !(1..=4096).contains(&options.users) {
-        return Err(WorkError::Usage(format!("{} users; expected 1 to 4096", options.users)));
-    }
-    if options.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-        return Err(WorkError::Usage("a rate is a number of operations a second, above 0".into()));
-    }
+    options.check()?;
     let users = (0..options.users).map(|number| work.user(number)).collect::<Result<Vec<_>, _>>()?;
     let (begun, failed) = (Instant::now(), AtomicBool::new(false));
     let results = std::thread::scope(|scope| {
         let (options, failed) = (&options, &failed);
         let one = move |(number, user): (usize, W::User)| {
-            scope.spawn(move || {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let result = UserLoop { work, options, watch, begun, failed }.run(number, user);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
-            })
+            });
+            failed.fetch_or(thread.is_err(), Ordering::Relaxed);
+            thread.map_err(no_thread)
         };
         let threads: Vec<_> = users.into_iter().enumerate().map(one).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("a user's thread");
-        threads.into_iter().map(join).collect::<Vec<Result<UserResult, WorkError>>>()
+        let join = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, WorkError>| {
+            thread.and_then(|thread| thread.join().expect("a user's thread"))
+        };
+        threads.into_iter().map(join).collect::<Vec<Result<(UserResult, W::User), WorkError>>>()
     });
     let wall_s = begun.elapsed().as_secs_f64();
-    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    if watch.stop.load(Ordering::Relaxed) {
-        return Err(WorkError::Stopped);
-    }
+    let (results, users): (Vec<_>, Vec<_>) = results.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    go_on(&watch.stop)?;
+    users.into_iter().try_for_each(|user| work.read_back(user, &watch.stop))?;
     Ok(outcome(work.operations(), &results, wall_s))
 }
 
@@ -194,7 +223,9 @@ struct UserLoop<'a, W> {
 }
 
 impl<W: Work> UserLoop<'_, W> {
-    fn run(&self, number: usize, mut user: W::User) -> Result<UserResult, WorkError> {
+    fn run(&self, number: usize, mut user: W::User) -> Result<(UserResult, W::User), WorkError> {
+        // sleep ends when an operation is due, and not up to 50 us later, which would count as latency
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let kinds = self.work.operations().len();
         let (mut histograms, mut bytes) = (vec![Histogram::new(); kinds], vec![0; kinds]);
         // the operations and the pauses of a user draw independently
@@ -213,7 +244,7 @@ impl<W: Work> UserLoop<'_, W> {
             self.watch.done.fetch_add(1, Ordering::Relaxed);
         }
         let cpu = crate::clock::thread_time().saturating_sub(cpu);
-        Ok(UserResult { histograms, bytes, cpu, left: self.left(due, &mut pauses) })
+        Ok((UserResult { histograms, bytes, cpu, left: self.left(due, &mut pauses) }, user))
     }
 
     fn is_over(&self) -> bool {
@@ -226,7 +257,7 @@ impl<W: Work> UserLoop<'_, W> {
         let Some(gap) = self.gap(pauses) else {
             let think = self.options.think.as_secs_f64();
             if think > 0.0 {
-                self.sleep_until(Instant::now() + Duration::from_secs_f64(pauses.exponential(think)));
+                self.sleep_until(Instant::now() + self.pause(pauses, think));
             }
             return Instant::now();
         };
@@ -238,7 +269,13 @@ impl<W: Work> UserLoop<'_, W> {
     /// Time between two operations of one user that are due; nothing where answers set the pace.
     fn gap(&self, pauses: &mut Rng) -> Option<Duration> {
         let rate = self.options.rate? / self.options.users as f64;
-        Some(Duration::from_secs_f64(pauses.exponential(1.0 / rate)))
+        Some(self.pause(pauses, 1.0 / rate))
+    }
+
+    /// An exponential pause with a mean, s. One that is longer than the work lasts is as good as the longest.
+    fn pause(&self, pauses: &mut Rng, mean_s: f64) -> Duration {
+        let longest = self.options.lasts.as_secs_f64() + 1.0;
+        Duration::from_secs_f64(pauses.exponential(mean_s).min(longest))
     }
 
     fn sleep_until(&self, moment: Instant) {
@@ -259,8 +296,14 @@ impl<W: Work> UserLoop<'_, W> {
         if self.options.rate.is_none() || due >= end {
             return 0;
         }
+        let rate = self.options.rate.unwrap_or_default() / self.options.users as f64;
+        let expected = rate * (end - due).as_secs_f64();
+        if expected > MANY {
+            // within a thousandth, as likely as not, of what would be drawn
+            return expected as u64;
+        }
         let mut left = 0;
-        while due < end && left < 1_000_000_000 {
+        while due < end {
             left += 1;
             due += self.gap(pauses).unwrap_or(self.options.lasts);
         }
@@ -327,8 +370,52 @@ mod tests {
         watch.stop.store(true, Ordering::Relaxed);
         let work = Slow { usual: Duration::ZERO, third: Duration::ZERO };
         assert!(matches!(run(&work, &options(3, None), &watch), Err(WorkError::Stopped)));
-        for wrong in [options(0, None), options(1, Some(0.0)), options(1, Some(f64::NAN))] {
+        for wrong in [options(0, None), options(4097, None), options(1, Some(0.0)), options(1, Some(f64::NAN))] {
             assert!(matches!(run(&work, &wrong, &UserWatch::default()), Err(WorkError::Usage(_))));
         }
+        assert!(options(1, Some(f64::INFINITY)).check().is_err() && options(1, Some(1e9)).check().is_ok());
+    }
+
+    #[test]
+    fn pauses_and_rates_of_any_size_end_with_the_work() {
+        let work = Slow { usual: Duration::from_millis(1), third: Duration::from_millis(1) };
+        let think = UserOptions { think: Duration::from_secs(8_640_000_000), ..options(2, None) };
+        assert_eq!(run(&work, &think, &UserWatch::default()).unwrap().operations[0].done, 0);
+        let rare = run(&work, &options(2, Some(f64::MIN_POSITIVE)), &UserWatch::default()).unwrap();
+        assert_eq!((rare.operations[0].done, rare.left), (0, 0));
+        let often = run(&work, &options(2, Some(1e9)), &UserWatch::default()).unwrap();
+        // 600 million were due
+        let all = (often.operations[0].done + often.left) as f64;
+        assert!((all / 6e8 - 1.0).abs() < 0.01, "{often:?}");
+    }
+
+    /// What a user did is read back, and what is wrong then is an error.
+    struct Forgetful;
+
+    impl Work for Forgetful {
+        type User = u32;
+
+        fn operations(&self) -> &'static [&'static str] {
+            &["put"]
+        }
+
+        fn user(&self, number: usize) -> Result<u32, WorkError> {
+            Ok(number as u32)
+        }
+
+        fn operate(&self, _: &mut u32, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+            Ok((0, 0))
+        }
+
+        fn read_back(&self, user: u32, _: &AtomicBool) -> Result<(), WorkError> {
+            if user == 1 { Err(WorkError::Wrong("lost".into())) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn what_each_user_wrote_is_read_back_at_the_end() {
+        let short = |users| UserOptions { lasts: Duration::from_millis(5), ..options(users, None) };
+        assert!(run(&Forgetful, &short(1), &UserWatch::default()).is_ok());
+        assert!(matches!(run(&Forgetful, &short(3), &UserWatch::default()), Err(WorkError::Wrong(_))));
     }
 }

@@ -200,9 +200,13 @@ fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Aga
         return Err(Failure::Failed("no figure is reliable: too noisy, or none could be measured".into()));
     }
     let Some(most) = arguments.fail_if_slower else { return Ok(()) };
-    let speed = against.and_then(|(comparison, _)| comparison.speed_one_thread);
-    let Some(speed) = speed else {
-        return Err(Failure::Failed("there is no saved baseline to compare with".into()));
+    let Some((comparison, before)) = against else {
+        let why = if arguments.replace { "--replace compares with none" } else { "there is no saved baseline" };
+        return Err(Failure::Failed(format!("not compared: {why}")));
+    };
+    let Some(speed) = comparison.speed_one_thread else {
+        let day = before.measured.get(..10).unwrap_or(&before.measured);
+        return Err(Failure::Failed(format!("no reliable figure in common with the baseline of {day}")));
     };
     if 1.0 - speed <= most {
         return Ok(());

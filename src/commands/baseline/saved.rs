@@ -125,6 +125,11 @@ pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &
     if !parts.is_empty() {
         words += &format!(": {}", parts.join(", "));
     }
+    let compared = comparison.rows.iter().filter(|row| row.threads == "1").count();
+    let all = before.figures.iter().filter(|figure| figure.threads == 1 && figure.median.is_some()).count();
+    if 2 * compared < all {
+        words += &format!(" (judged by {compared} of {all} figures)");
+    }
     Some(words)
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use diskwright_base::units::display;
 use diskwright_baseline::compare::{BaselineComparison, compare};
 use diskwright_baseline::document::{BaselineDocument, is_baseline};
+use diskwright_baseline::store;
 use diskwright_report::{Align, Ink, Style, TextTable};
 
 use super::saved;
@@ -22,7 +23,12 @@ pub fn is(path: &Path) -> bool {
         // a folder cannot be read, and is a log
         let _ = file.take(4096).read_to_end(&mut head);
     }
-    is_baseline(&head)
+    is_baseline(&head) || is_profile(&head)
+}
+
+/// What this program keeps of a machine, and no single measurement.
+fn is_profile(head: &[u8]) -> bool {
+    String::from_utf8_lossy(&head[..head.len().min(100)]).contains(&format!("\"schema\": \"{}\"", store::SCHEMA))
 }
 
 fn read(path: &Path) -> Result<BaselineDocument, Failure> {
@@ -32,6 +38,10 @@ fn read(path: &Path) -> Result<BaselineDocument, Failure> {
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(wrong(format!("larger than the limit of {} MiB", MOST_BYTES >> 20)));
+    }
+    if is_profile(&bytes) {
+        let why = "the saved baseline of a machine with its newest measurement; `baseline -o FILE` writes one of them";
+        return Err(wrong(why.into()));
     }
     if !is_baseline(&bytes) {
         return Err(wrong("not a baseline; a baseline can only be compared with a baseline".into()));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use diskwright_baseline::circumstances::processor_times;
 use diskwright_counters::live::mountinfo;
-use diskwright_hostfiles::program;
+use diskwright_hostfiles::{group, program};
 use diskwright_stress::cgroup::CgroupPlace;
 use diskwright_stress::class::StressClass;
 use diskwright_stress::{safety, swap};
@@ -24,7 +24,7 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
             few.then(|| format!("it needs {} processors; this process may use {}", class.processors, processors()))
         },
         &|| memory(class),
-        &|| group(class),
+        &|| own_group(class),
         &|| disk(class, folder),
         &|| swap_space(class),
         &|| (class.needs_ring && !diskwright_probe::engine::ring::is_there()).then(|| "no io_uring here".into()),
@@ -34,12 +34,13 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 
 fn memory(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
-    let room = available.saturating_sub(reserve) >> 20;
+    // its own group goes below that of this process, and has its limit too
+    let room = available.saturating_sub(reserve).min(group::memory_room(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
     (room < class.memory_mib).then(|| format!("it needs {} MiB of memory; {room} MiB may be used", class.memory_mib))
 }
 
 /// A limit of memory is tried on a group that goes at once.
-fn group(class: &StressClass) -> Option<String> {
+fn own_group(class: &StressClass) -> Option<String> {
     if class.limit_mib == 0 {
         return None;
     }

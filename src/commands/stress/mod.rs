@@ -133,6 +133,12 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
         }
     };
     progress.finish_and_clear();
+    // a terminal's Ctrl-C reaches the load too, which may have ended before it was asked to
+    if stop.load(Ordering::Relaxed) {
+        load.stop("interrupted");
+    } else if end.is_none_or(|outcome| outcome.wall_s < 0.99 * lasts.as_secs_f64()) {
+        load.stop("something else ended the load");
+    }
     let (scale, stopped) = (load.scale, load.stopped().map(str::to_owned));
     let has_group = load.has_group();
     load.finish()?;

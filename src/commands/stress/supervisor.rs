@@ -1,5 +1,6 @@
 //! A load's process, its cgroup and swap file, and what looks after it: heat, memory, disks, and its end.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -181,7 +182,10 @@ impl StressRun {
 
 fn command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("stress").arg(&request.class.id).arg("--dir").arg(request.dir);
+    // one word, as a folder's name may begin like an option
+    let mut dir = OsString::from("--dir=");
+    dir.push(request.dir);
+    command.arg("stress").arg(&request.class.id).arg(dir);
     command.arg("--seed").arg(request.seed.to_string());
     command.arg("--for").arg(format!("{}ms", request.lasts.as_millis()));
     command.arg("--worker-share").arg(request.share.to_string());

@@ -208,15 +208,13 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     if sorts.len() > 1 && arguments.keep.is_some() {
         return Err(Failure::Usage("--keep keeps the result of one sort, but several sorts are requested".into()));
     }
-    if let Some(taken) = arguments.keep.as_ref().filter(|name| name.exists()) {
-        return Err(Failure::Usage(format!("{}: already exists", output::name(taken.display()))));
-    }
     arguments.svg.as_deref().map_or(Ok(()), output_file::check)?;
     // every mistake is told before anything is written
     for (_, options) in &sorts {
-        check(options).map_err(failure)?;
+        // what killed work left takes the room that this one needs
         let folders = options.work.iter().chain([&options.source, &options.target]).map(PathBuf::as_path);
         sweep(&folders.collect::<Vec<_>>())?;
+        check(options).map_err(failure)?;
     }
     let runs = all(sorts)?;
     if let Some(path) = &arguments.svg {

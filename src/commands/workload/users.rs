@@ -1,7 +1,7 @@
 //! `workload transactions`, `load`, `scan`, `files`, `backup`, `mail`: users at work in a folder.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -112,12 +112,19 @@ pub struct MailArguments {
     mean_size: u64,
 }
 
+/// Share of the operations that were due which is too many to be left at the end; two of each user are not.
+const TOO_MANY_LEFT: f64 = 0.02;
+
+/// Reads back what work has left, until somebody stops it.
+type ReadBack<'a, W> = &'a dyn Fn(&W, &AtomicBool) -> Result<(), WorkError>;
+
 /// A name, and what is done and checked under it.
 struct UserWork<'a, W> {
     name: &'a str,
     common: &'a UserArguments,
-    make: &'a dyn Fn() -> Result<W, WorkError>,
-    verify: &'a dyn Fn(&W) -> Result<(), WorkError>,
+    make: &'a dyn Fn(&AtomicBool) -> Result<W, WorkError>,
+    /// Reads back what is there at the end, where reading is not all that the work does.
+    verify: Option<ReadBack<'a, W>>,
     /// Folders and the bytes that each needs.
     needs: Vec<(PathBuf, u64)>,
 }
@@ -136,8 +143,8 @@ pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "transactions",
         common,
-        make: &|| Database::create(&options, &common.dir, log),
-        verify: &Database::verify,
+        make: &|stop| Database::create(&options, &common.dir, log, stop),
+        verify: Some(&Database::verify),
         needs: vec![(common.dir.clone(), pages), (log.clone(), log_bytes)],
     })
 }
@@ -147,8 +154,8 @@ pub fn load(arguments: &TableArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "load",
         common,
-        make: &|| BulkLoad::create(&options, &common.dir),
-        verify: &BulkLoad::verify,
+        make: &|_| BulkLoad::create(&options, &common.dir),
+        verify: Some(&BulkLoad::verify),
         needs: vec![(common.dir.clone(), options.bytes)],
     })
 }
@@ -158,9 +165,8 @@ pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "scan",
         common,
-        make: &|| TableScan::create(&options, &common.dir),
-        // each read was checked
-        verify: &|_| Ok(()),
+        make: &|stop| TableScan::create(&options, &common.dir, stop),
+        verify: None,
         needs: vec![(common.dir.clone(), options.bytes)],
     })
 }
@@ -170,8 +176,8 @@ pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "files",
         common,
-        make: &|| FileTree::create(&options, &common.dir).map(FileServer),
-        verify: &|server: &FileServer| server.0.verify(),
+        make: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer),
+        verify: Some(&|server: &FileServer, stop| server.0.verify(stop)),
         needs: vec![(common.dir.clone(), FileTree::needed(&options))],
     })
 }
@@ -181,8 +187,8 @@ pub fn backup(arguments: &TreeArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "backup",
         common,
-        make: &|| FileTree::create(&options, &common.dir).map(|tree| Backup { tree, users: common.users }),
-        verify: &|backup: &Backup| backup.tree.verify(),
+        make: &|stop| Backup::create(&options, common.users, &common.dir, stop),
+        verify: Some(&Backup::verify),
         needs: vec![(common.dir.clone(), FileTree::needed(&options))],
     })
 }
@@ -192,9 +198,9 @@ pub fn mail(arguments: &MailArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "mail",
         common,
-        make: &|| Mail::create(arguments.mean_size, &common.dir),
-        // each message was checked as it was read
-        verify: &|_| Ok(()),
+        make: &|_| Mail::create(arguments.mean_size, &common.dir),
+        // the messages are known to the users alone, and were read back by them
+        verify: Some(&|_, _| Ok(())),
         needs: vec![(common.dir.clone(), Mail::needed(arguments.mean_size, common.users))],
     })
 }
@@ -218,9 +224,6 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     if !common.dir.is_dir() {
         return Err(Failure::Usage(format!("{}: there is no such folder", output::name(common.dir.display()))));
     }
-    let needs: Vec<_> = work.needs.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
-    sweep(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
-    check_room(&needs).map_err(failure)?;
     let options = UserOptions {
         users: common.users,
         think: common.think,
@@ -228,8 +231,15 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
         lasts: common.lasts,
         seed: common.seed,
     };
+    options.check().map_err(failure)?;
+    let needs: Vec<_> = work.needs.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
+    sweep(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
+    check_room(&needs).map_err(failure)?;
     let watch = UserWatch { stop: stop_flag()?, ..UserWatch::default() };
-    let made = (work.make)().map_err(failure)?;
+    let made = {
+        let _shown = Shown(bar("{msg}", "making files", 1));
+        (work.make)(&watch.stop).map_err(failure)?
+    };
     let bar = bar("{wide_bar} {msg} operations  {eta}", "0", options.lasts.as_millis() as u64);
     let begun = Instant::now();
     let update = |bar: &ProgressBar| {
@@ -237,8 +247,20 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
         bar.set_message(watch.done.load(Ordering::Relaxed).to_string());
     };
     let outcome = watched(&bar, update, || run(&made, &options, &watch)).map_err(failure)?;
-    (work.verify)(&made).map_err(failure)?;
+    if let Some(verify) = work.verify {
+        let _shown = Shown(super::bar("{msg}", "reading back", 1));
+        verify(&made, &watch.stop).map_err(failure)?;
+    }
     if common.json { output::json(&document(work, &outcome)) } else { output::text(&screen(work, &outcome)) }
+}
+
+/// A line on the terminal that goes with this.
+struct Shown(ProgressBar);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Value {
@@ -276,14 +298,25 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
         table.row(row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
-    out += &format!("\nProcessor time {}. All data read and written was verified.\n", display(outcome.cpu_s, "s"));
-    if outcome.left > 0 {
-        out += &format!(
-            "{} operations could not start on time: the rate exceeds what this storage sustains.\n",
-            outcome.left
-        );
+    let rest = if work.verify.is_some() { ", and so was all that was left, from its device" } else { "" };
+    let cpu = display(outcome.cpu_s, "s");
+    out += &format!("\nProcessor time {cpu}. All data that was read was verified{rest}.\n");
+    out + &left_words(outcome, common.users)
+}
+
+/// Operations that were due and not begun at the end: a few are under way on any storage, many are too many for it.
+fn left_words(outcome: &UserOutcome, users: usize) -> String {
+    let left = outcome.left;
+    let due = left + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
+    match left as f64 {
+        0.0 => String::new(),
+        few if few <= (TOO_MANY_LEFT * due as f64).max(2.0 * users as f64) => {
+            format!("{left} of {due} operations were due and had not begun when the time was over.\n")
+        }
+        _ => format!(
+            "{left} of {due} operations could not start on time: the rate exceeds what this storage sustains.\n"
+        ),
     }
-    out
 }
 
 fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
@@ -295,4 +328,21 @@ fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
         vec![operation.operation.to_owned(), operation.done.to_string(), display(operation.per_s, "per_s"), bytes];
     row.extend(times.map(|time| display(time, "s")));
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_many_that_are_left_are_too_many_for_the_storage() {
+        let words = |done, left| {
+            let operation = OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s: None };
+            left_words(&UserOutcome { wall_s: 1.0, cpu_s: 0.0, left, operations: vec![operation] }, 4)
+        };
+        assert_eq!(words(100, 0), "");
+        assert!(words(1000, 20).starts_with("20 of 1020 operations were due and had not begun"));
+        assert!(words(10, 8).contains("had not begun") && words(10, 9).contains("exceeds"));
+        assert!(words(100, 300).contains("300 of 400 operations could not start on time: the rate exceeds"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What the kernel does for programs that work together: switches, locks, completions, open files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
@@ -128,10 +128,18 @@ pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<Stre
     Ok(StressLoad { workers: (0..options.processors.max(1)).map(worker).collect(), most: LoadMost::Measured })
 }
 
+/// Files that all programs together may still open, by the kernel's count of them (`/proc/sys/fs/file-nr`).
+fn left_of(count: &str) -> Option<u64> {
+    let mut words = count.split_whitespace().map(str::parse::<u64>);
+    let (open, _, most) = (words.next()?.ok()?, words.next()?, words.next()?.ok()?);
+    Some(most.saturating_sub(open))
+}
+
 /// Opens files to a share of what this process may have, and keeps opening and closing one more.
 pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let system = fs::read_to_string("/proc/sys/fs/file-nr").ok().and_then(|text| left_of(&text));
+    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES).min(system.map_or(MOST_FILES, |left| left / 2));
     let raised = Rlimit { current: Some(most), maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).map_err(io(Path::new("descriptors"), "the limit cannot be raised"))?;
     let path: &'static Path = Path::new("/dev/null");
@@ -146,4 +154,13 @@ pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<Stre
         Ok(1.0)
     });
     Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(move || reached)) })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn files_of_the_whole_system_are_counted() {
+        assert_eq!(super::left_of("1200\t0\t9000\n"), Some(7800));
+        assert_eq!((super::left_of("9\t0\t5\n"), super::left_of("")), (Some(0), None));
+    }
 }

@@ -138,8 +138,9 @@ impl MergeJob<'_> {
     /// # Errors
     /// When reading or writing fails.
     pub fn run(&self, file: usize) -> Result<(SortedRun, SortSteps), WorkError> {
+        let mut alone = SortSteps::default();
+        let cuts = self.cuts(&mut alone)?;
         let mut steps = SortSteps::default();
-        let cuts = self.cuts(&mut steps)?;
         let before = |part: usize| cuts[part].iter().sum::<u64>();
         let parts = super::on_threads(self.threads, |part| self.part(&cuts[part], &cuts[part + 1], before(part)))?;
         let rows = before(self.threads);
@@ -147,8 +148,10 @@ impl MergeJob<'_> {
         for part in parts {
             steps += part.steps;
             run.samples.extend(part.samples);
-            super::blocks::write_edges(self.into, part.edges, &mut steps.write)?;
+            super::blocks::write_edges(self.into, part.edges, &mut alone.write)?;
         }
+        steps.read += alone.read.while_others_wait(self.threads);
+        steps.write += alone.write.while_others_wait(self.threads);
         Ok((run, steps))
     }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::clock::StepTime;
 use crate::files::{WorkFile, check_room, direct};
-use crate::{WorkError, io};
+use crate::{WorkError, io, no_thread};
 use blocks::RowFile;
 use merge::MergeJob;
 use plan::{MergePlan, SortSize};
@@ -153,7 +153,8 @@ fn on_threads<T: Send>(
 ) -> Result<Vec<T>, WorkError> {
     std::thread::scope(|scope| {
         let job = &job;
-        let others: Vec<_> = (1..threads).map(|number| scope.spawn(move || job(number))).collect();
+        let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || job(number)).map_err(no_thread);
+        let others = (1..threads).map(start).collect::<Result<Vec<_>, _>>()?;
         let mut all = vec![job(0)];
         all.extend(others.into_iter().map(|thread| thread.join().expect("a thread of the sort")));
         all.into_iter().collect()
@@ -205,14 +206,14 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
         return Err(WorkError::Usage("a sort needs a folder for its runs".into()));
     }
     let plan = plan(options, rows)?;
-    let data = rows * options.shape.row as u64;
+    options.keep.as_ref().map_or(Ok(()), |name| check::can_keep(name, &options.target))?;
     // the last block of a file that is written past the file cache
-    let slack = blocks::ALIGN as u64;
-    let each = plan.work_bytes(data) / options.work.len() as u64 + slack;
-    let mut needs = vec![(options.target.as_path(), data + slack)];
-    needs.extend(options.work.iter().map(|folder| (folder.as_path(), each)));
+    let data = rows.saturating_mul(options.shape.row as u64).saturating_add(blocks::ALIGN as u64);
+    let mut needs = vec![(options.target.as_path(), data)];
+    let room = plan.room(rows, options.shape.row, options.work.len());
+    needs.extend(options.work.iter().map(PathBuf::as_path).zip(room));
     if made {
-        needs.push((options.source.as_path(), data + slack));
+        needs.push((options.source.as_path(), data));
     }
     check_room(&needs)?;
     Ok(plan)
@@ -240,6 +241,7 @@ pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> 
             let mut steps = SortSteps::default();
             let synced = steps.write.io(|| target.work.file().sync_data().map(|()| 0));
             synced.map_err(io(&options.target, "cannot be synced"))?;
+            steps.write = steps.write.while_others_wait(plan.threads);
             Ok(((), steps))
         })?;
     }

@@ -121,10 +121,45 @@ impl MergePlan {
         Ok(MergePlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
     }
 
-    /// Bytes that the work folders need together: all data once, twice where there are several passes.
+    /// Bytes that each of so many work folders needs at most: runs are dealt out in turn, and what a pass reads goes
+    /// only when it has ended; a file in which a run was left alone stays whole.
     #[must_use]
-    pub fn work_bytes(&self, data: u64) -> u64 {
-        data * u64::from(self.passes.min(2))
+    pub fn room(&self, rows: u64, row: usize, folders: usize) -> Vec<u64> {
+        if self.passes == 0 {
+            return vec![0; folders];
+        }
+        let bytes = |rows: u64| rows.saturating_mul(row as u64).div_ceil(ALIGN as u64).saturating_mul(ALIGN as u64);
+        // files in the order in which they are made, so many in each pass: their bytes
+        let mut files = vec![0u64; folders];
+        let mut runs: Vec<(usize, u64)> = Vec::new();
+        for run in 0..self.runs {
+            let (file, rows) = ((run % folders as u64) as usize, self.run_rows.min(rows - run * self.run_rows));
+            files[file] = files[file].saturating_add(bytes(rows));
+            runs.push((file, rows));
+        }
+        let mut most = files.clone();
+        for _ in 1..self.passes {
+            let first = files.len();
+            files.resize(first + folders, 0);
+            let merged = runs.chunks(self.fan_in as usize).enumerate().map(|(number, group)| match group {
+                [alone] => *alone,
+                group => {
+                    let (file, rows) = (first + number % folders, group.iter().map(|run| run.1).sum());
+                    files[file] = files[file].saturating_add(bytes(rows));
+                    (file, rows)
+                }
+            });
+            runs = merged.collect();
+            for (folder, most) in most.iter_mut().enumerate() {
+                let now =
+                    files.iter().skip(folder).step_by(folders).fold(0, |sum: u64, file| sum.saturating_add(*file));
+                *most = (*most).max(now);
+            }
+            for file in (0..first).filter(|file| runs.iter().all(|run| run.0 != *file)) {
+                files[file] = 0;
+            }
+        }
+        most
     }
 }
 
@@ -190,12 +225,13 @@ mod tests {
     #[test]
     fn all_that_fits_is_sorted_in_memory() {
         let fits = plan(1_000_000, 118 << 20, 1).unwrap();
-        assert_eq!((fits.runs, fits.passes, fits.work_bytes(100_000_000)), (1, 0, 0));
+        assert_eq!((fits.runs, fits.passes, fits.room(1_000_000, 100, 2)), (1, 0, vec![0, 0]));
         let runs = plan(1_000_000, 16 << 20, 1).unwrap();
         // 16 MiB less a writer's 1 MiB and a block, 116 bytes a row, whole blocks are 1024 rows
         assert_eq!(runs.run_rows, ((16 << 20) - (1 << 20) - 4096) / 116 / 1024 * 1024);
         assert_eq!((runs.runs, runs.passes), (8, 1));
-        assert_eq!(runs.work_bytes(100_000_000), 100_000_000);
+        // the last run ends within a block
+        assert_eq!(runs.room(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
         // each of two threads has half of it, with a writer's 512 KiB and a block: 66 x 1024 rows, 14.8 runs
         assert_eq!(plan(1_000_000, 16 << 20, 2).unwrap().runs, 15);
     }
@@ -204,12 +240,36 @@ mod tests {
     fn little_memory_takes_more_passes_and_too_little_is_refused() {
         let many = plan(10_000_000, 1 << 20, 1).unwrap();
         assert!(many.passes == 2 && many.fan_in < many.runs, "{many:?}");
-        assert_eq!(many.work_bytes(1000), 2000);
+        // what is merged and what comes out of it are there at once
+        let room = many.room(10_000_000, 100, 1)[0];
+        assert!((2_000_000_000..2_001_000_000).contains(&room), "{room}");
         let error = plan(1_000_000, 60_000, 1).unwrap_err();
         assert!(error.contains("needs at least"), "{error}");
         // what is said to do does
         let least: u64 = error.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
         assert!(plan(1_000_000, least, 1).is_ok() && plan(1_000_000, least - 1, 1).is_err());
+    }
+
+    /// Runs of 4,096 rows of a byte: a block each.
+    fn of_blocks(runs: u64, fan_in: u64) -> MergePlan {
+        let (request, merge_request, threads) = (ALIGN, ALIGN, 1);
+        let passes = passes(runs, fan_in);
+        MergePlan { run_rows: ALIGN as u64, runs, fan_in, passes, request, merge_request, threads }
+    }
+
+    #[test]
+    fn folders_need_room_for_what_they_are_dealt() {
+        let blocks = |runs: u64, fan_in: u64, folders: usize| {
+            let room = of_blocks(runs, fan_in).room(runs * ALIGN as u64, 1, folders);
+            room.into_iter().map(|bytes| bytes / ALIGN as u64).collect::<Vec<_>>()
+        };
+        // three runs in two folders are two and one, not one and a half each
+        assert_eq!((blocks(3, 8, 2), blocks(4, 8, 2)), (vec![2, 1], vec![2, 2]));
+        // 9 runs, two at a time: the ninth is left alone twice, so that the file of all nine stays beside both passes
+        assert_eq!(blocks(9, 2, 1), [9 + 8 + 8]);
+        // without one left alone, two copies are there at most
+        assert_eq!(blocks(8, 2, 1), [16]);
+        assert_eq!(blocks(1, 2, 3), [0, 0, 0]);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::blocks::{ALIGN, AlignedBuffer, Edges, RowFile, RowWriter, write_edges
 use super::plan::MergePlan;
 use super::rows::RowShape;
 use super::{Progress, SortSteps};
-use crate::WorkError;
 use crate::clock::StepTime;
+use crate::{WorkError, no_thread};
 
 /// A row of a run in memory, as it is sorted.
 type Entry = (u64, u32);
@@ -69,7 +69,7 @@ impl RowMemory {
     }
 
     /// Sorts the first rows, by several threads.
-    fn sort(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) {
+    fn sort(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) -> Result<(), WorkError> {
         let RowMemory { shape, rows: memory, entries } = self;
         let (shape, bytes) = (*shape, memory.bytes());
         let mut own = StepTime::default();
@@ -78,8 +78,9 @@ impl RowMemory {
             let each = bytes.chunks_exact(shape.row).take(rows as usize).zip(0..);
             entries.extend(each.map(|(row, number)| (shape.prefix(row), number)));
             Sorting { shape, bytes }.sort(entries, threads)
-        });
-        steps.compute += StepTime { thread_s: own.thread_s * threads as f64, cpu_s: own.cpu_s + helpers_s, ..own };
+        })?;
+        steps.compute += StepTime { cpu_s: own.cpu_s + helpers_s, ..own.while_others_wait(threads) };
+        Ok(())
     }
 
     fn row(&self, number: u32) -> &[u8] {
@@ -138,21 +139,19 @@ impl Sorting<'_> {
     }
 
     /// Parts the entries at a place of the order, and sorts both sides at once. Gives the helpers' processor time, s.
-    fn sort(self, entries: &mut [Entry], threads: usize) -> f64 {
+    fn sort(self, entries: &mut [Entry], threads: usize) -> Result<f64, WorkError> {
         if threads < 2 || entries.len() < PART {
             entries.sort_unstable_by(|a, b| self.order(a, b));
-            return 0.0;
+            return Ok(0.0);
         }
         let left = threads / 2;
         let middle = entries.len() / threads * left;
         let (low, _, high) = entries.select_nth_unstable_by(middle, |a, b| self.order(a, b));
         std::thread::scope(|scope| {
-            let helper = scope.spawn(move || {
-                let others = self.sort(low, left);
-                others + crate::clock::thread_time().as_secs_f64()
-            });
-            let own = self.sort(high, threads - left);
-            own + helper.join().expect("a sorting thread")
+            let help = move || self.sort(low, left).map(|others| others + crate::clock::thread_time().as_secs_f64());
+            let helper = std::thread::Builder::new().spawn_scoped(scope, help).map_err(no_thread)?;
+            let own = self.sort(high, threads - left)?;
+            Ok(own + helper.join().expect("a sorting thread")?)
         })
     }
 }
@@ -197,7 +196,7 @@ impl RunSource<'_> {
             let rows = self.rows_of(run);
             memory.read(self.source, run * self.plan.run_rows, rows, self.plan.request, &mut steps)?;
             self.progress.check()?;
-            memory.sort(rows, 1, &mut steps);
+            memory.sort(rows, 1, &mut steps)?;
             let file = (run % files.len() as u64) as usize;
             let offset = run / files.len() as u64 * self.plan.run_rows * self.shape.row as u64;
             let writer = RowWriter::open(files[file], offset, self.plan.request);
@@ -217,8 +216,9 @@ impl RunSource<'_> {
         let mut steps = SortSteps::default();
         let mut memory = RowMemory::new(self.shape, self.rows);
         memory.read(self.source, 0, self.rows, self.plan.request, &mut steps)?;
+        steps.read = steps.read.while_others_wait(threads);
         self.progress.check()?;
-        memory.sort(self.rows, threads, &mut steps);
+        memory.sort(self.rows, threads, &mut steps)?;
         let memory = &memory;
         let part = |part: usize| rows * part / threads..rows * (part + 1) / threads;
         let write = |range: Range<usize>| {
@@ -227,10 +227,12 @@ impl RunSource<'_> {
             memory.write(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
         };
         let parts = super::on_threads(threads, |number| write(part(number)))?;
+        let mut alone = StepTime::default();
         for (edges, more) in parts {
             steps += more;
-            write_edges(target, edges, &mut steps.write)?;
+            write_edges(target, edges, &mut alone)?;
         }
+        steps.write += alone.while_others_wait(threads);
         Ok(steps)
     }
 }
@@ -251,7 +253,7 @@ mod tests {
             row[1..8].fill(b'x');
         }
         let mut order = |threads: usize| {
-            memory.sort(rows, threads, &mut SortSteps::default());
+            memory.sort(rows, threads, &mut SortSteps::default()).unwrap();
             memory.entries.clone()
         };
         let one = order(1);

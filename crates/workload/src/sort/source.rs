@@ -4,13 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Advice;
-
 use super::blocks::{AlignedBuffer, RowFile};
 use super::rows::{RowShape, RowSum};
 use super::{Progress, SortOptions, on_threads};
 use crate::clock::StepTime;
-use crate::files::WorkFile;
+use crate::files::{WorkFile, leave_cache};
 use crate::{WorkError, io};
 
 /// Bytes that are made at a time.
@@ -53,10 +51,7 @@ impl SortSource {
     /// # Errors
     /// When the device fails.
     pub fn leave_cache(&self) -> Result<(), WorkError> {
-        self.file().sync_all().map_err(io(&self.path, "cannot be synced"))?;
-        // a wish that may be refused: files in memory have no other place
-        let _ = rustix::fs::fadvise(self.file(), 0, None, Advice::DontNeed);
-        Ok(())
+        leave_cache(self.file(), &self.path)
     }
 
     /// The file.

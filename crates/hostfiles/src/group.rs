@@ -1,0 +1,264 @@
+//! The control groups of this process, of version 1 or 2, and what they limit: a program in a container has less than
+//! the machine has. A limit of any group above counts as well as that of the innermost.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// What version 1 writes for "no limit" of memory is near the largest number; no machine has so much.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The groups of this process in the hierarchy of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnGroup {
+    /// Its group first, then those above it, as far as they are seen.
+    folders: Vec<PathBuf>,
+    /// Version 2.
+    is_unified: bool,
+}
+
+/// A path as the kernel writes it in its tables: blanks and backslashes are octal (`\040`).
+#[must_use]
+pub fn unescaped(word: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::with_capacity(word.len()), word.as_bytes());
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).filter(|digits| first == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        let value = digits.map(|digits| digits.iter().fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0')));
+        match value.and_then(|value| u8::try_from(value).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// A mount of control groups.
+struct GroupMount {
+    /// The group that is mounted.
+    root: PathBuf,
+    point: PathBuf,
+    is_unified: bool,
+}
+
+/// The mount of a controller: of version 1 where it is there, else of version 2.
+fn mount(mountinfo: &str, controller: &str) -> Option<GroupMount> {
+    let row = |line: &str| {
+        let (place, kind) = line.split_once(" - ")?;
+        let (place, kind): (Vec<_>, Vec<_>) = (place.split(' ').collect(), kind.split(' ').collect());
+        let (root, point) = (unescaped(place.get(3)?), unescaped(place.get(4)?));
+        let is_unified = match *kind.first()? {
+            "cgroup2" => true,
+            "cgroup" if kind.get(2)?.split(',').any(|option| option == controller) => false,
+            _ => return None,
+        };
+        Some(GroupMount { root, point, is_unified })
+    };
+    mountinfo.lines().filter_map(row).min_by_key(|mount| mount.is_unified)
+}
+
+impl OwnGroup {
+    /// That of a controller (`cpu`, `memory`), on a machine below a folder: `/` for this one.
+    #[must_use]
+    pub fn of(machine: &Path, controller: &str) -> Option<OwnGroup> {
+        let read = |path: &str| fs::read_to_string(machine.join(path)).ok();
+        let mount = mount(&read("proc/self/mountinfo")?, controller)?;
+        let groups = read("proc/self/cgroup")?;
+        let path = groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let is_it = if mount.is_unified {
+                controllers.is_empty()
+            } else {
+                controllers.split(',').any(|name| name == controller)
+            };
+            is_it.then_some(path)
+        })?;
+        let top = machine.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
+        // a container may see its own group as the whole hierarchy, and its path from outside
+        let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        let own = Some(top.join(below)).filter(|own| own.is_dir()).unwrap_or_else(|| top.clone());
+        let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect();
+        Some(OwnGroup { folders, is_unified: mount.is_unified })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folders[0]
+    }
+
+    /// Its folder, and those of the groups above it.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(PathBuf::as_path)
+    }
+
+    /// What a file of each group says, where there is one: `unified` of version 2, `old` of version 1.
+    fn texts<'a>(&'a self, unified: &'a str, old: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
+        let name = if self.is_unified { unified } else { old };
+        self.folders().filter_map(move |folder| Some((folder, fs::read_to_string(folder.join(name)).ok()?)))
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The value of a line of a table: `throttled_usec 5`.
+fn value(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+}
+
+/// Memory that the limits of this process's groups leave to it, bytes; pages of files that can go count as free. `None`
+/// where there is no limit.
+#[must_use]
+pub fn memory_room(machine: &Path) -> Option<u64> {
+    let group = OwnGroup::of(machine, "memory")?;
+    let (usage, pages) = match group.is_unified {
+        true => ("memory.current", ["active_file", "inactive_file"]),
+        false => ("memory.usage_in_bytes", ["total_active_file", "total_inactive_file"]),
+    };
+    let limited = group.texts("memory.max", "memory.limit_in_bytes");
+    let room = |(folder, limit): (&Path, String)| {
+        let limit = number(&limit).filter(|limit| *limit < NO_LIMIT)?;
+        let used = number(&fs::read_to_string(folder.join(usage)).ok()?)?;
+        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let files: u64 = pages.iter().filter_map(|name| value(&stat, name)).sum();
+        Some(limit.saturating_sub(used.saturating_sub(files)))
+    };
+    limited.filter_map(room).min()
+}
+
+/// The tightest limit of processor time of this process's groups: so many microseconds in each period of so many.
+#[must_use]
+pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
+    let group = OwnGroup::of(machine, "cpu")?;
+    let limits = group.texts("cpu.max", "cpu.cfs_quota_us").filter_map(|(folder, text)| {
+        let mut words = text.split_whitespace();
+        let quota = number(words.next()?)?;
+        let period = match words.next() {
+            Some(period) => number(period)?,
+            None => number(&fs::read_to_string(folder.join("cpu.cfs_period_us")).ok()?)?,
+        };
+        (period > 0).then_some((quota, period))
+    });
+    limits.min_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)))
+}
+
+/// Time for which a limit of this process's groups has kept their programs from running, s: of the group that has
+/// waited most. `None` where the kernel does not tell.
+#[must_use]
+pub fn throttled_s(machine: &Path) -> Option<f64> {
+    let group = OwnGroup::of(machine, "cpu")?;
+    let waited = group.texts("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
+        let microseconds = value(&text, "throttled_usec").map(|microseconds| microseconds as f64 / 1e6);
+        microseconds.or_else(|| value(&text, "throttled_time").map(|nanoseconds| nanoseconds as f64 / 1e9))
+    });
+    waited.reduce(f64::max)
+}
+
+/// Whether a limit of processor time, memory or disks binds this process.
+#[must_use]
+pub fn is_limited(machine: &Path) -> bool {
+    let disks = ["read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device"];
+    let has_disk_limit = || {
+        let Some(group) = OwnGroup::of(machine, "blkio") else { return false };
+        let is_set = |name: String| group.texts("io.max", &name).any(|(_, text)| !text.trim().is_empty());
+        disks.iter().any(|disk| is_set(format!("blkio.throttle.{disk}")))
+    };
+    processor_limit(machine).is_some() || memory_room(machine).is_some() || has_disk_limit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const VERSION_2: (&str, &str) =
+        ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+
+    #[test]
+    fn limits_of_version_2_count_at_each_level() {
+        let root = machine(&[
+            VERSION_2,
+            ("proc/self/cgroup", "0::/app/web\n"),
+            ("sys/fs/cgroup/app/cpu.max", "50000 100000\n"),
+            ("sys/fs/cgroup/app/cpu.stat", "usage_usec 9\nthrottled_usec 2500000\n"),
+            ("sys/fs/cgroup/app/web/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/app/web/cpu.stat", "usage_usec 9\nthrottled_usec 0\n"),
+            ("sys/fs/cgroup/app/memory.max", "1000\n"),
+            ("sys/fs/cgroup/app/memory.current", "700\n"),
+            ("sys/fs/cgroup/app/memory.stat", "file 400\nactive_file 100\ninactive_file 200\n"),
+            ("sys/fs/cgroup/app/web/memory.max", "max\n"),
+            ("sys/fs/cgroup/app/web/memory.current", "600\n"),
+        ]);
+        assert_eq!(processor_limit(root.path()), Some((50_000, 100_000)));
+        assert_eq!((throttled_s(root.path()), memory_room(root.path())), (Some(2.5), Some(600)));
+        let own = OwnGroup::of(root.path(), "memory").unwrap();
+        assert!(own.folder().ends_with("app/web") && own.folders().count() == 3 && is_limited(root.path()));
+    }
+
+    #[test]
+    fn limits_of_version_1_are_read_where_each_controller_is_mounted() {
+        let rows = "31 23 0:28 / /sys/fs/cgroup/cpu\\040x rw shared:5 - cgroup cgroup rw,cpu,cpuacct\n\
+                    32 23 0:29 /docker/7 /sys/fs/cgroup/memory rw shared:6 - cgroup cgroup rw,memory\n\
+                    33 23 0:30 / /sys/fs/cgroup/unified rw shared:7 - cgroup2 cgroup2 rw\n";
+        let root = machine(&[
+            ("proc/self/mountinfo", rows),
+            ("proc/self/cgroup", "4:memory:/docker/7\n2:cpu,cpuacct:/a\n0::/\n"),
+            ("sys/fs/cgroup/cpu x/a/cpu.cfs_quota_us", "150000\n"),
+            ("sys/fs/cgroup/cpu x/a/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/cpu x/a/cpu.stat", "nr_periods 4\nnr_throttled 2\nthrottled_time 1500000000\n"),
+            ("sys/fs/cgroup/cpu x/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "500\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "450\n"),
+            ("sys/fs/cgroup/memory/memory.stat", "active_file 1\ntotal_active_file 10\ntotal_inactive_file 20\n"),
+        ]);
+        assert_eq!((processor_limit(root.path()), throttled_s(root.path())), (Some((150_000, 100_000)), Some(1.5)));
+        // the container's own group is all that is mounted
+        assert_eq!(memory_room(root.path()), Some(80));
+    }
+
+    #[test]
+    fn no_limit_is_none() {
+        let root = machine(&[
+            VERSION_2,
+            ("proc/self/cgroup", "0::/gone\n"),
+            ("sys/fs/cgroup/memory.max", "max\n"),
+            ("sys/fs/cgroup/memory.current", "1\n"),
+            ("sys/fs/cgroup/io.max", "\n"),
+        ]);
+        assert!(!is_limited(root.path()) && OwnGroup::of(root.path(), "cpu").is_some());
+        // version 1 writes a number near the largest
+        let rows = "32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let root = machine(&[
+            ("proc/self/mountinfo", rows),
+            ("proc/self/cgroup", "4:memory:/\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n"),
+        ]);
+        assert_eq!((memory_room(root.path()), is_limited(root.path())), (None, false));
+        assert_eq!(OwnGroup::of(machine(&[]).path(), "cpu"), None);
+    }
+
+    #[test]
+    fn paths_of_the_kernels_tables() {
+        let read = |word: &str| unescaped(word).to_string_lossy().into_owned();
+        assert_eq!([read("/a\\040b\\134"), read("/a\\04"), read("\\777x")], ["/a b\\", "/a\\04", "\\777x"]);
+    }
+}
