@@ -44,8 +44,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
             black_box(&values);
         }
     },
-    open: |_: &Roots, options: &SamplerOptions| {
-        options.cgroups.then(|| Box::new(Cgroups::new()) as Box<dyn CounterSource>)
+    open: |roots: &Roots, options: &SamplerOptions| {
+        options.cgroups.then(|| Box::new(Cgroups::new(roots)) as Box<dyn CounterSource>)
     },
 };
 
@@ -109,10 +109,10 @@ struct Cgroups {
 }
 
 impl Cgroups {
-    fn new() -> Cgroups {
+    fn new(roots: &Roots) -> Cgroups {
         Cgroups {
             mounts: None,
-            surveyor: Surveyor::default(),
+            surveyor: Surveyor::new(roots),
             followed: Vec::new(),
             devices: HashMap::new(),
             text: Vec::new(),

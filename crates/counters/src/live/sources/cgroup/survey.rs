@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use diskwright_base::Note;
 
-use crate::live::held::{read_bytes, read_number, read_text};
+use crate::live::Roots;
+use crate::live::held::{OpenFile, read_bytes, read_text};
 use crate::live::moment::TickContext;
 use crate::live::mountinfo;
+use crate::live::scan::{number, trim};
 use crate::live::sources::topology;
 
-use super::files::{CgroupValues, FILES, Hierarchy, IO_LIMITS, of_group};
+use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS, of_group};
 use crate::live::totals::ABSENT;
 
 /// At most so many folders are looked at in a survey.
@@ -84,10 +86,45 @@ fn memory_bytes(context: &TickContext) -> u64 {
 /// A group and its folder in each hierarchy.
 type CgroupFolders = (String, Vec<(Hierarchy, PathBuf)>);
 
-/// Remembers what groups did up to the last survey.
-#[derive(Debug, Default)]
+/// Files of a group that tell whether it is worth following.
+const WANTED: [&str; 12] = [
+    "io.stat",
+    "io.max",
+    "memory.current",
+    "memory.max",
+    "memory.high",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "blkio.throttle.io_service_bytes",
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
+/// Folders are walked again so often, whatever the counts say: files appear in a group that was there before.
+const AGAIN_NS: u64 = 60_000_000_000;
+/// With more groups than this nothing is kept from survey to survey.
+const KEPT: usize = 256;
+/// So many of their files stay open; the others are opened for each read.
+const KEPT_OPEN: usize = 100;
+
+/// A group as it was found, with the files that tell of it.
+struct SurveyedGroup {
+    path: String,
+    folders: Vec<(Hierarchy, PathBuf)>,
+    files: Vec<(OpenFile, &'static FileKind)>,
+    processor: Vec<(OpenFile, Hierarchy)>,
+}
+
+/// Remembers the groups, and what each did up to the last survey.
 pub(super) struct Surveyor {
+    /// How many groups each hierarchy has: where these stand still and every known group is there, none is new.
+    counts: OpenFile,
+    /// What that said when the folders were walked, and when that was.
+    walked: Option<(Vec<u8>, u64)>,
+    groups: Vec<SurveyedGroup>,
     bytes: HashMap<String, u64>,
+    text: Vec<u8>,
 }
 
 /// What makes a group worth following; the greater, the more.
@@ -99,6 +136,16 @@ struct Interest {
 }
 
 impl Surveyor {
+    pub fn new(roots: &Roots) -> Surveyor {
+        Surveyor {
+            counts: OpenFile::whole(roots.proc.join("cgroups"), "").quiet(),
+            walked: None,
+            groups: Vec::new(),
+            bytes: HashMap::new(),
+            text: Vec::new(),
+        }
+    }
+
     /// Groups that are worth following and not known yet, the best first.
     pub fn survey(
         &mut self,
@@ -106,6 +153,34 @@ impl Surveyor {
         context: &mut TickContext,
         known: impl Fn(&str) -> bool,
     ) -> Vec<CgroupFolders> {
+        let counts = self.counts.read(context).map(<[u8]>::to_vec);
+        let same = |(said, when): &(Vec<u8>, u64)| {
+            counts.as_ref() == Some(said) && context.running_ns.saturating_sub(*when) < AGAIN_NS
+        };
+        let mut is_new = self.walked.as_ref().is_none_or(|walked| !same(walked));
+        let found = loop {
+            if is_new {
+                self.walk(mounts, context);
+            }
+            match self.look(mounts, context, &known, is_new) {
+                Some(found) => break found,
+                // one of them has gone, and another may have come
+                None => is_new = true,
+            }
+        };
+        self.walked = counts.filter(|_| self.groups.len() <= KEPT).map(|counts| match self.walked.take() {
+            Some((said, when)) if said == counts => (counts, when),
+            _ => (counts, context.running_ns),
+        });
+        if self.walked.is_none() {
+            self.groups.clear();
+        }
+        found
+    }
+
+    /// Finds the groups and their files.
+    fn walk(&mut self, mounts: &CgroupMounts, context: &mut TickContext) {
+        self.walked = None;
         let mut groups: BTreeMap<String, Vec<(Hierarchy, PathBuf)>> = BTreeMap::new();
         let mut complete = true;
         for (hierarchy, root) in &mounts.roots {
@@ -119,68 +194,103 @@ impl Surveyor {
             let text = format!("there are more than {MOST_FOLDERS} control groups; the others are ignored");
             context.notes.limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
+        let keep = groups.len() <= KEPT;
+        let mut open = 0;
+        let group = |(path, folders): CgroupFolders| {
+            let group = SurveyedGroup::of(path, folders, keep && open < KEPT_OPEN);
+            open += group.files.len() + group.processor.len();
+            group
+        };
+        self.groups = groups.into_iter().map(group).collect();
+    }
+
+    /// Reads what the groups say; `None` where one of them has gone since they were found.
+    fn look(
+        &mut self,
+        mounts: &CgroupMounts,
+        context: &mut TickContext,
+        known: &impl Fn(&str) -> bool,
+        is_new: bool,
+    ) -> Option<Vec<CgroupFolders>> {
         let mut bytes = HashMap::new();
         let mut found: Vec<(Interest, CgroupFolders)> = Vec::new();
-        for (path, folders) in groups {
-            if known(&path) {
+        for group in &mut self.groups {
+            if !is_new && group.has_gone() {
+                return None;
+            }
+            if known(&group.path) {
                 continue;
             }
-            let (interest, total) = self.interest(&path, &folders);
-            bytes.insert(path.clone(), total);
+            let (mut interest, total) = group.interest(context, &mut self.text);
+            let before = self.bytes.get(&group.path).copied().unwrap_or(total);
+            interest.io_bytes = total.saturating_sub(before);
+            bytes.insert(group.path.clone(), total);
             let much = interest.memory_bytes as f64 > MUCH_MEMORY * mounts.memory_bytes as f64;
             // the root's memory and I/O are the machine's
-            if interest.limited || (path != "/" && (interest.io_bytes >= MUCH_IO || much)) {
-                found.push((interest, (path, folders)));
+            if interest.limited || (group.path != "/" && (interest.io_bytes >= MUCH_IO || much)) {
+                found.push((interest, (group.path.clone(), group.folders.clone())));
             }
         }
         self.bytes = bytes;
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.0.cmp(&b.1.0)));
-        found.into_iter().map(|(_, group)| group).collect()
+        Some(found.into_iter().map(|(_, group)| group).collect())
+    }
+}
+
+impl SurveyedGroup {
+    fn of(path: String, folders: Vec<(Hierarchy, PathBuf)>, keep: bool) -> SurveyedGroup {
+        let file = |file: PathBuf| file.exists().then(|| OpenFile::whole(file, "").may_be_empty().quiet().keep(keep));
+        let of_kind = |kind: &'static FileKind| {
+            let (_, folder) = folders.iter().find(|(h, _)| *h == kind.hierarchy)?;
+            Some((file(folder.join(kind.name))?, kind))
+        };
+        let files = FILES.iter().filter(|kind| WANTED.contains(&kind.name)).filter_map(of_kind).collect();
+        let of_processor = |(hierarchy, folder): &(Hierarchy, PathBuf)| {
+            let name = match hierarchy {
+                Hierarchy::Unified => "cpu.max",
+                Hierarchy::Cpu => "cpu.cfs_quota_us",
+                _ => return None,
+            };
+            Some((file(folder.join(name))?, *hierarchy))
+        };
+        let processor = folders.iter().filter_map(of_processor).collect();
+        SurveyedGroup { path, folders, files, processor }
     }
 
-    /// How interesting a group is, and the bytes it ever moved.
-    fn interest(&self, path: &str, folders: &[(Hierarchy, PathBuf)]) -> (Interest, u64) {
-        const WANTED: [&str; 11] = [
-            "io.stat",
-            "io.max",
-            "memory.current",
-            "memory.max",
-            "memory.high",
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "blkio.throttle.io_service_bytes",
-            "blkio.throttle.read_iops_device",
-            "blkio.throttle.write_iops_device",
-            "blkio.throttle.read_bps_device",
-        ];
+    fn has_gone(&self) -> bool {
+        !self.folders.iter().all(|(_, folder)| folder.exists())
+    }
+
+    /// How interesting it is, and the bytes it ever moved.
+    fn interest(&mut self, context: &mut TickContext, text: &mut Vec<u8>) -> (Interest, u64) {
         let mut values = CgroupValues::new();
-        let wanted = |name: &str| WANTED.contains(&name) || name == "blkio.throttle.write_bps_device";
-        for kind in FILES.iter().filter(|kind| wanted(kind.name)) {
-            let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
-            if let Ok(text) = read_bytes(&folder.join(kind.name)) {
-                (kind.read)(&text, &mut values);
+        let mut limited = false;
+        for (file, kind) in &mut self.files {
+            if let Some(length) = file.read_into(context, text) {
+                (kind.read)(&text[..length], &mut values);
+            }
+        }
+        for (file, hierarchy) in &mut self.processor {
+            if let Some(length) = file.read_into(context, text) {
+                limited |= is_cpu_limit(*hierarchy, &text[..length]);
             }
         }
         let present = |value: u64| if value == ABSENT { 0 } else { value };
         let total =
             values.io.iter().flat_map(|io| &io.numbers[2..4]).fold(0, |s: u64, n| s.saturating_add(present(*n)));
         let limits = [of_group::MEMORY_LIMIT, of_group::MEMORY_HIGH].map(|column| values.group[column]);
-        let limited = limits.iter().any(|limit| *limit != ABSENT)
-            || values.io.iter().any(|io| io.numbers[IO_LIMITS..].iter().any(|limit| *limit != ABSENT))
-            || has_cpu_limit(folders);
-        let before = self.bytes.get(path).copied().unwrap_or(total);
-        let io_bytes = total.saturating_sub(before);
-        (Interest { limited, io_bytes, memory_bytes: present(values.group[of_group::MEMORY]) }, total)
+        limited |= limits.iter().any(|limit| *limit != ABSENT)
+            || values.io.iter().any(|io| io.numbers[IO_LIMITS..].iter().any(|limit| *limit != ABSENT));
+        (Interest { limited, io_bytes: 0, memory_bytes: present(values.group[of_group::MEMORY]) }, total)
     }
 }
 
 /// `max 100000` in version 2 and -1 in version 1 are no limits.
-fn has_cpu_limit(folders: &[(Hierarchy, PathBuf)]) -> bool {
-    folders.iter().any(|(hierarchy, folder)| match hierarchy {
-        Hierarchy::Unified => read_text(&folder.join("cpu.max")).is_some_and(|t| !t.starts_with("max")),
-        Hierarchy::Cpu => read_number(&folder.join("cpu.cfs_quota_us")).is_some(),
-        _ => false,
-    })
+fn is_cpu_limit(hierarchy: Hierarchy, text: &[u8]) -> bool {
+    match hierarchy {
+        Hierarchy::Unified => !text.starts_with(b"max"),
+        _ => number(trim(text)).is_some(),
+    }
 }
 
 fn walk(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut impl FnMut(String, PathBuf)) {

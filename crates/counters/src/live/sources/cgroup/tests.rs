@@ -190,3 +190,40 @@ fn no_control_groups_or_no_controller_is_told() {
     watch.tick();
     assert!(watch.says(Note::UNSEEN, "the io controller is missing"));
 }
+
+#[test]
+fn groups_are_found_again_when_their_number_changes_or_one_has_gone() {
+    let machine = ordinary(V2);
+    let counts = |count: u32| format!("#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t0\t{count}\t1\n");
+    machine.put("proc/cgroups", counts(2));
+    group_2(&machine, "/a", 0, 10);
+    let mut watch = machine.watch();
+    watch.tick();
+    // one more is counted
+    group_2(&machine, "/b", 0, 10);
+    machine.put("proc/cgroups", counts(3));
+    assert_eq!(watch.tick_after(5.0).value("cgroup.memory_bytes", "/b"), 90_000.0);
+    // one has gone, another has come, and the count is the same
+    machine.remove("sys/fs/cgroup/a");
+    group_2(&machine, "/c", 0, 10);
+    assert_eq!(watch.tick_after(1.0).tick_after(5.0).value("cgroup.memory_bytes", "/c"), 90_000.0);
+    // no kernel does this: it shows that folders are not walked while nothing changes, and are once a minute
+    group_2(&machine, "/d", 0, 10);
+    assert!(watch.tick_after(5.0).find("cgroup.memory_bytes", "/d").is_none());
+    for _ in 0..12 {
+        watch.tick_after(5.0);
+    }
+    assert_eq!(watch.value("cgroup.memory_bytes", "/d"), 90_000.0);
+}
+
+#[test]
+fn a_limit_that_is_set_later_is_seen_at_the_next_slow_beat() {
+    let machine = ordinary(V2);
+    machine.put("proc/cgroups", "memory\t0\t2\t1\n").put("sys/fs/cgroup/a/memory.max", "max\n");
+    machine.put("sys/fs/cgroup/a/cpu.max", "max 100000\n").put("sys/fs/cgroup/a/memory.current", "5000\n");
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0);
+    assert!(watch.find("cgroup.memory_bytes", "/a").is_none());
+    machine.put("sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+    assert_eq!(watch.tick_after(5.0).value("cgroup.memory_bytes", "/a"), 5000.0);
+}

@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 use crate::live::held::{OpenFile, read_number};
 use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines};
+use crate::live::scan::{WordIter, lines, number, trim};
 use crate::live::totals::{ABSENT, CellRule, CounterReset, CounterTable, TableColumn, level, total, total32};
 use crate::live::{Roots, SamplerOptions};
 
@@ -119,6 +119,25 @@ struct DiskstatsSlot {
     name: Box<[u8]>,
     device: (u64, u64),
     target: DiskstatsTarget,
+    /// Where the kernel says how large the device is, of one that may be bound to nothing.
+    size: Option<OpenFile>,
+}
+
+impl DiskstatsSlot {
+    /// The size of a device that says by it whether something is behind it: read at the slow beat, and kept open up to
+    /// a number, for a machine may have hundreds of loop devices.
+    fn sectors(&mut self, context: &mut TickContext) -> Option<u64> {
+        number(trim(self.size.as_mut()?.read(context)?))
+    }
+}
+
+/// Files of sizes that stay open.
+const SIZES_OPEN: usize = 64;
+
+fn size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
+    let has_one = may_be_unbound(name) && has_own_size(name);
+    let path = || roots.sys.join("block").join(name).join("size");
+    has_one.then(|| OpenFile::whole(path(), "").quiet().keep(open < SIZES_OPEN))
 }
 
 struct Diskstats {
@@ -202,7 +221,9 @@ fn slot(
     context.rescan = true;
     let target = target(tables, line, context.roots);
     let place = cursor.min(slots.len());
-    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target });
+    let open = slots.iter().filter(|slot| slot.size.is_some()).count();
+    let size = size_file(&String::from_utf8_lossy(line.name), context.roots, open);
+    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target, size });
     place
 }
 
@@ -242,12 +263,6 @@ fn has_own_size(name: &str) -> bool {
 fn has_size(name: &str, roots: &Roots) -> bool {
     has_own_size(name)
         && read_number(&roots.sys.join("block").join(name).join("size")).is_some_and(|sectors| sectors > 0)
-}
-
-/// True where the kernel says that there is nothing behind the device.
-fn is_unbound(name: &str, roots: &Roots) -> bool {
-    let size = || read_number(&roots.sys.join("block").join(name).join("size"));
-    may_be_unbound(name) && has_own_size(name) && size() == Some(0)
 }
 
 /// sysfs knows; where it is hidden, the kernel's naming rules tell.
@@ -297,16 +312,14 @@ fn fill(
         table.forget_row(row);
     }
     if let DiskstatsTarget::Idle { done: known } = slot.target {
-        if done(line) == known && !(context.slow && has_size(&String::from_utf8_lossy(line.name), context.roots)) {
+        if done(line) == known && !(context.slow && slot.sectors(context).is_some_and(|sectors| sectors > 0)) {
             return false;
         }
         context.rescan = true;
         slot.target = DiskstatsTarget::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
     }
-    if context.slow
-        && matches!(slot.target, DiskstatsTarget::Whole(_))
-        && is_unbound(&String::from_utf8_lossy(line.name), context.roots)
-    {
+    // where the kernel says that there is nothing behind the device
+    if context.slow && matches!(slot.target, DiskstatsTarget::Whole(_)) && slot.sectors(context) == Some(0) {
         context.rescan = true;
         slot.target = DiskstatsTarget::Idle { done: done(line) };
         return true;

@@ -9,11 +9,12 @@
 
 mod files;
 pub mod parse;
+mod rest;
 mod sleepers;
 mod table;
 mod threads;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
@@ -28,12 +29,16 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 
+use rest::RunAccount;
+use sleepers::SleepPlace;
+
 pub use parse::{ProcessIo, ProcessStat, cgroup, io, stat, swapped};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "processes",
     files: &[
+        "/proc/PID/schedstat",
         "/proc/PID/stat",
         "/proc/PID/io",
         "/proc/PID/cgroup",
@@ -45,7 +50,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     explain: "Processor time, I/O, faults and waiting of the busiest processes, their busiest threads, and what those \
               that use disks most have open.",
     parse_any: |bytes| {
-        _ = black_box((stat(bytes), io(bytes), cgroup(bytes), swapped(bytes)));
+        _ = black_box((stat(bytes), io(bytes), cgroup(bytes), swapped(bytes), rest::account(bytes)));
     },
     open: |roots, options: &SamplerOptions| {
         options.processes.then(|| Box::new(ProcessSource::new(roots)) as Box<dyn CounterSource>)
@@ -69,9 +74,18 @@ const SLEEPERS_NS: u64 = 10_000_000_000;
 const FIRST_LOOKS: u64 = 6;
 
 /// A process as the last look left it.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 struct ProcessState {
     stat: ProcessStat,
+    /// The account of its first thread before `stat` was read.
+    runs: Option<RunAccount>,
+    /// The same before `io` was read; where it is `runs`, the I/O is that of the last look.
+    io_runs: Option<RunAccount>,
+    /// The file of the account.
+    account: Option<File>,
+    /// Processor time between the last two looks, hundredths of a second.
+    used: u64,
+    place: Option<SleepPlace>,
     io: Option<ProcessIo>,
     /// Running time when `io` was read, nanoseconds.
     io_ns: u64,
@@ -97,6 +111,9 @@ struct ProcessSource {
     told_missing: bool,
     text: Vec<u8>,
     threads: threads::ThreadTracker,
+    /// Accounts that may stay open, and that do.
+    most_open: usize,
+    open: usize,
 }
 
 impl ProcessSource {
@@ -114,6 +131,8 @@ impl ProcessSource {
             told_missing: false,
             text: vec![0; 4096],
             threads: threads::ThreadTracker::new(),
+            most_open: rest::most_open(),
+            open: 0,
         }
     }
 
@@ -151,11 +170,11 @@ impl CounterSource for ProcessSource {
         let (spans, unreadable) = self.look(context);
         self.tell(context, unreadable);
         if self.looks > 1 && elapsed_s > 0.0 {
-            let mut busiest = self.threads.look(context, &spans, elapsed_s);
+            let mut busiest = self.threads.look(context, &spans, elapsed_s, !self.known.is_empty());
             let mut rows = table::rows(context.roots, &spans, elapsed_s, self.delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
             let sleepers = if self.sleepers_due(context) {
-                sleepers::rows(&context.roots.proc, &spans, &mut self.text)
+                sleepers::rows(&context.roots.proc, &mut self.known, &mut self.text)
             } else {
                 Vec::new()
             };
@@ -225,16 +244,63 @@ impl ProcessSource {
             let name = entry.file_name();
             let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             path.push(&name);
-            spans.extend(self.look_at(context, pid, &mut path, &mut unreadable));
+            let runs = rest::read(self.known.get(&pid).and_then(|k| k.account.as_ref()), &path, &mut self.text);
+            if !self.rests(context, pid, runs, &mut unreadable) {
+                spans.extend(self.look_at(context, pid, runs, &mut path, &mut unreadable));
+            }
             path.pop();
         }
+        self.find_new_parents(&mut path);
         self.take_off_ended(context, &mut spans);
+        self.known.retain(|_, known| known.look == self.looks);
+        self.open = self.known.values().filter(|known| known.account.is_some()).count();
         (spans, unreadable)
     }
 
-    /// Forgets processes that ended. What they did until the last look comes up
-    /// once more in the account of the parent that waited for them, as if it
-    /// had done all that at once: it is taken off there.
+    /// True for one that has not run since the last look: all that it did is known.
+    fn rests(&mut self, context: &TickContext, pid: u32, runs: Option<RunAccount>, unreadable: &mut u32) -> bool {
+        let Some(known) = self.known.get_mut(&pid) else { return false };
+        if runs.is_none() || known.runs != runs || !rest::can_rest(&known.stat) {
+            return false;
+        }
+        let has_io = known.io_runs == runs;
+        if !has_io && self.looks.is_multiple_of(IDLE_LOOKS) {
+            return false;
+        }
+        if has_io {
+            known.io_ns = context.running_ns;
+        }
+        known.used = 0;
+        known.look = self.looks;
+        *unreadable += u32::from(known.denied);
+        true
+    }
+
+    /// A parent that ended, or is about to, has handed its children on, which they do not run for.
+    fn find_new_parents(&mut self, path: &mut PathBuf) {
+        let ended = |known: &ProcessState| known.look != self.looks || known.stat.state == b'Z';
+        let parents: HashSet<u32> = self.known.iter().filter(|(_, known)| ended(known)).map(|(pid, _)| *pid).collect();
+        if parents.is_empty() {
+            return;
+        }
+        for (pid, known) in &mut self.known {
+            if known.look != self.looks || !parents.contains(&known.stat.parent) {
+                continue;
+            }
+            path.push(pid.to_string());
+            path.push("stat");
+            let now = read_small(path, &mut self.text).ok().and_then(|length| stat(&self.text[..length]));
+            path.pop();
+            path.pop();
+            if let Some(now) = now.filter(|now| now.start == known.stat.start) {
+                known.stat.parent = now.parent;
+            }
+        }
+    }
+
+    /// What processes that ended did until the last look comes up once more in
+    /// the account of the parent that waited for them, as if it had done all
+    /// that at once: it is taken off there.
     fn take_off_ended(&mut self, context: &TickContext, spans: &mut [table::ProcessInterval]) {
         let look = self.looks;
         let gone = |known: &ProcessState| known.look != look;
@@ -251,9 +317,8 @@ impl ProcessSource {
             let sum = owed.entry(parent).or_default();
             *sum = sum.plus(&ended.ended).plus(&ended.io.unwrap_or_default());
         }
-        self.known.retain(|_, known| !gone(known));
         for (pid, io) in owed {
-            let Some(known) = self.known.get_mut(&pid) else { continue };
+            let Some(known) = self.known.get_mut(&pid).filter(|known| !gone(known)) else { continue };
             known.ended = known.ended.plus(&io);
         }
         for span in spans {
@@ -275,6 +340,7 @@ impl ProcessSource {
         &mut self,
         context: &TickContext,
         pid: u32,
+        runs: Option<RunAccount>,
         path: &mut PathBuf,
         unreadable: &mut u32,
     ) -> Option<table::ProcessInterval> {
@@ -286,35 +352,51 @@ impl ProcessSource {
         let before = self.known.remove(&pid).filter(|known| known.stat.start == now.start);
         // what seems idle keeps the I/O of an earlier look, and its time
         let rests = before.as_ref().filter(|b| is_idle(&b.stat, &now) && !self.looks.is_multiple_of(IDLE_LOOKS));
-        let (io_now, io_ns, denied) = match rests {
-            Some(known) => (known.io, known.io_ns, known.denied),
+        let (io_now, io_ns, denied, io_runs) = match rests {
+            Some(known) => (known.io, known.io_ns, known.denied, known.io_runs),
             None => {
                 let (io, denied) = self.look_at_io(&now, path);
-                (io, context.running_ns, denied)
+                (io, context.running_ns, denied, runs)
             }
         };
         *unreadable += u32::from(denied);
-        // one look more is waited for, in which a parent may not have waited for its child yet
-        let ended = before.as_ref().map_or(ProcessIo::default(), |known| known.ended);
-        let known = ProcessState { stat: now.clone(), io: io_now, io_ns, denied, look: self.looks, ended };
-        self.known.insert(pid, known);
-        let before = match before {
-            Some(before) => before,
-            // began after the last look: all it ever did lies in this span
-            None if self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns => {
-                ProcessState {
-                    stat: ProcessStat::default(),
-                    io: Some(ProcessIo::default()),
-                    io_ns: self.looked_ns,
-                    denied,
-                    look: 0,
-                    ended: ProcessIo::default(),
-                }
-            }
-            None => return None,
+        let is_new = before.is_none();
+        let before = before.unwrap_or_else(|| ProcessState { io: Some(ProcessIo::default()), ..Default::default() });
+        let known = ProcessState {
+            stat: now.clone(),
+            runs,
+            io_runs,
+            account: before.account.or_else(|| self.open_account(&now, path)),
+            used: (now.user + now.system).saturating_sub(before.stat.user + before.stat.system),
+            place: before.place,
+            io: io_now,
+            io_ns,
+            denied,
+            look: self.looks,
+            // one look more is waited for, in which a parent may not have waited for its child yet
+            ended: before.ended,
         };
-        let io_s = io_ns.saturating_sub(before.io_ns) as f64 * 1e-9;
+        self.known.insert(pid, known);
+        // one that began after the last look did all it ever did in this span
+        let began = self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns;
+        if is_new && !began {
+            return None;
+        }
+        let since_ns = if is_new { self.looked_ns } else { before.io_ns };
+        let io_s = io_ns.saturating_sub(since_ns) as f64 * 1e-9;
         Some(table::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
+    }
+
+    /// The file of its account, where it may stay open.
+    fn open_account(&mut self, now: &ProcessStat, path: &mut PathBuf) -> Option<File> {
+        if self.open >= self.most_open || !rest::can_rest(now) {
+            return None;
+        }
+        path.push("schedstat");
+        let account = File::open(&*path).ok();
+        path.pop();
+        self.open += usize::from(account.is_some());
+        account
     }
 
     /// Its I/O, and whether reading it was refused.

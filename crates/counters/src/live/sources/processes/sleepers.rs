@@ -8,8 +8,8 @@ use std::path::Path;
 
 use diskwright_base::SleepRow;
 
-use super::read_small;
-use super::table::ProcessInterval;
+use super::rest::RunAccount;
+use super::{ProcessState, read_small};
 
 /// Threads that are looked at, of all processes and of one.
 const THREADS: usize = 512;
@@ -17,40 +17,66 @@ const OF_ONE: usize = 64;
 /// Rows that are told.
 const ROWS: usize = 12;
 
+/// Where the one thread of a process slept, and its account before that was read: it sleeps there until it runs.
+#[derive(Debug)]
+pub(super) struct SleepPlace {
+    since: RunAccount,
+    function: Box<str>,
+}
+
 /// Sleeping threads by program and function; processes that did something at this look come first.
 /// `text` is room to read into.
-pub(super) fn rows(proc: &Path, spans: &[ProcessInterval], text: &mut [u8]) -> Vec<SleepRow> {
+pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &mut [u8]) -> Vec<SleepRow> {
     // who looks waits for its own threads, which tells nothing of the machine
     let own = std::process::id();
-    let mut spans: Vec<&ProcessInterval> = spans.iter().filter(|s| !s.now.is_kernel_thread() && s.pid != own).collect();
-    spans.sort_by_key(|s| (std::cmp::Reverse(s.used()), s.pid));
-    let mut counts: HashMap<(String, String), u32> = HashMap::new();
+    let asked = known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && **pid != own);
+    let mut asked: Vec<(u32, &mut ProcessState)> = asked.map(|(pid, state)| (*pid, state)).collect();
+    asked.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used), *pid));
+    let mut counts: HashMap<(&[u8], Box<str>), u32> = HashMap::new();
     let mut left = THREADS;
-    for span in spans {
-        let folder = proc.join(span.pid.to_string());
-        let name = String::from_utf8_lossy(&span.now.name);
-        let mut count = |file: &Path, left: &mut usize| {
-            *left -= 1;
-            let function = read_small(file, text).map(|length| String::from_utf8_lossy(&text[..length]).into_owned());
-            let function = function.map(|function| function.trim().to_owned()).unwrap_or_default();
+    for (pid, state) in asked {
+        let ProcessState { stat, runs, place, .. } = state;
+        let mut count = |function: &str| {
             if !function.is_empty() && function != "0" {
-                *counts.entry((name.clone().into_owned(), function)).or_default() += 1;
+                *counts.entry((&stat.name, function.into())).or_default() += 1;
             }
         };
-        if span.now.threads == 1 {
+        if stat.threads == 1 {
             // most processes: no folder has to be listed for them
-            count(&folder.join("wchan"), &mut left);
+            left -= 1;
+            match place.as_ref().filter(|place| *runs == Some(place.since)) {
+                Some(place) => count(&place.function),
+                None => {
+                    let function = function(&proc.join(pid.to_string()).join("wchan"), text);
+                    count(&function);
+                    *place = runs.map(|since| SleepPlace { since, function: function.into() });
+                }
+            }
         } else {
-            let tasks = std::fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
-            tasks.take(OF_ONE.min(left)).for_each(|task| count(&task.path().join("wchan"), &mut left));
+            let tasks = std::fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
+            for task in tasks.take(OF_ONE.min(left)) {
+                left -= 1;
+                count(&function(&task.path().join("wchan"), text));
+            }
         }
         if left == 0 {
             break;
         }
     }
-    let row = |((name, waits_in), threads)| SleepRow { name, waits_in, threads };
+    let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let row = |((program, waits_in), threads): ((&[u8], Box<str>), u32)| SleepRow {
+        name: name(program),
+        waits_in: waits_in.into(),
+        threads,
+    };
     let mut rows: Vec<SleepRow> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| (b.threads, &a.name, &a.waits_in).cmp(&(a.threads, &b.name, &b.waits_in)));
     rows.truncate(ROWS);
     rows
+}
+
+/// The function that a file tells; nothing where it tells none.
+fn function(file: &Path, text: &mut [u8]) -> String {
+    let length = read_small(file, text).unwrap_or(0);
+    String::from_utf8_lossy(&text[..length]).trim().to_owned()
 }

@@ -367,3 +367,101 @@ fn after_the_first_looks_sleepers_are_looked_at_every_ten_seconds() {
         (0..9).map(|_| !watch.tick_after(5.0).processes().expect("a table").sleepers.is_empty()).collect();
     assert_eq!(has, [true, true, true, true, true, false, true, false, true]);
 }
+
+/// A process, its I/O and its scheduler's account.
+fn put_account(machine: &FakeMachine, made: &Made, read: u64, account: &str) {
+    put(machine, 7, made);
+    machine.put("proc/7/io", io_text(read, read)).put("proc/7/cgroup", "0::/jobs\n");
+    machine.put("proc/7/schedstat", account);
+}
+
+#[test]
+fn what_has_not_run_is_not_read_and_all_is_told_once_it_has() {
+    let machine = ordinary();
+    put_account(&machine, &MADE, 1000, "500 0 3\n");
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0);
+    // no kernel shows this: it shows that the files are left alone
+    put_account(&machine, &Made { user: 60, ..MADE }, 2_001_000, "500 9 3\n");
+    assert!(watch.tick_after(5.0).processes().unwrap().rows.is_empty());
+    put_account(&machine, &Made { user: 60, ..MADE }, 2_001_000, "900 9 4\n");
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert!((row(&table, 7).processor - 0.1).abs() < 1e-12);
+    assert_eq!(row(&table, 7).read_bytes_per_s, Some(4e5), "its I/O stood still up to the look before");
+}
+
+#[test]
+fn what_may_have_run_unseen_is_read() {
+    let blocked = Made { state: 'D', ..MADE };
+    let threads = Made { threads: 2, ..MADE };
+    let running = Made { state: 'R', ..MADE };
+    for (before, account) in
+        [(&MADE, "0 0 0\n"), (&MADE, ""), (&blocked, "500 0 3\n"), (&threads, "500 0 3\n"), (&running, "500 0 3\n")]
+    {
+        let machine = ordinary();
+        put_account(&machine, before, 1000, account);
+        let mut watch = machine.watch();
+        watch.tick().tick_after(5.0);
+        put_account(&machine, &Made { user: before.user + 50, ..MADE }, 1000, account);
+        let table = watch.tick_after(5.0).processes().unwrap();
+        assert!((row(&table, 7).processor - 0.1).abs() < 1e-12, "{} {account}", before.state);
+    }
+}
+
+#[test]
+fn io_that_was_left_for_later_is_told_of_one_that_rests_since() {
+    let machine = ordinary();
+    put_account(&machine, &MADE, 0, "500 0 3\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    // it ran for less than a hundredth of a second, and never again
+    put_account(&machine, &MADE, 1_000_000, "900 0 4\n");
+    let mut seen = Vec::new();
+    for _ in 0..IDLE_LOOKS * 2 {
+        let table = watch.tick_after(5.0).processes().unwrap();
+        seen.extend(table.rows.iter().map(|r| r.read_bytes_per_s));
+    }
+    assert_eq!(seen, [Some(1_000_000.0 / 25.0)], "over the time since it was last read");
+}
+
+#[test]
+fn a_child_that_rests_while_its_parent_ends_is_taken_off_its_new_parent() {
+    let machine = ordinary();
+    machine.put("proc/sys/kernel/task_delayacct", "0\n");
+    let put_all = |pid: u32, parent: u32, user: u64, read: u64| {
+        put_child(&machine, pid, parent, user);
+        machine.put(&format!("proc/{pid}/io"), io_text(read, read)).put(&format!("proc/{pid}/cgroup"), "0::/jobs\n");
+        machine.put(&format!("proc/{pid}/schedstat"), format!("{user} 0 {user}\n"));
+    };
+    put_all(1, 0, 10, 1000);
+    put_all(7, 1, 10, 1000);
+    put_all(8, 7, 10, 9_000_000);
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0);
+    machine.remove("proc/7");
+    put_child(&machine, 8, 1, 10);
+    watch.tick_after(5.0);
+    machine.remove("proc/8");
+    // its new parent waits for it, and reads a megabyte itself
+    put_all(1, 0, 20, 1000 + 1000 + 9_000_000 + 1_000_000);
+    let calls = io_text(10_002_000, 10_002_000).replace("syscr: 5\n", "syscr: 50\n");
+    machine.put("proc/1/io", calls);
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert_eq!(row(&table, 1).read_bytes_per_s, Some(2e5));
+}
+
+#[test]
+fn where_one_sleeps_is_read_again_once_it_has_run() {
+    let machine = ordinary();
+    put_account(&machine, &MADE, 0, "500 0 3\n");
+    machine.put("proc/7/wchan", "futex_wait_queue");
+    let mut watch = machine.watch();
+    watch.tick();
+    let mut place = |account: &str, function: &str| {
+        machine.put("proc/7/schedstat", account).put("proc/7/wchan", function);
+        watch.tick_after(5.0).processes().unwrap().sleepers.remove(0).waits_in
+    };
+    assert_eq!(place("500 0 3\n", "futex_wait_queue"), "futex_wait_queue");
+    assert_eq!(place("500 0 3\n", "left_alone"), "futex_wait_queue");
+    assert_eq!(place("900 0 4\n", "pipe_read"), "pipe_read");
+}

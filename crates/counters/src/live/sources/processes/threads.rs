@@ -141,12 +141,13 @@ impl ThreadTracker {
     }
 
     /// Chooses anew whose threads are looked at, and gives the busiest thread of each such process since it was
-    /// last asked.
+    /// last asked. `spans` are of processes that may have run, `seen` tells whether there are any others.
     pub fn look(
         &mut self,
         context: &TickContext,
         spans: &[ProcessInterval],
         elapsed_s: f64,
+        seen: bool,
     ) -> HashMap<u32, ThreadRow> {
         let busy = |s: &ProcessInterval| s.used() as f64 * TICK_S / elapsed_s;
         let mut candidates: Vec<(f64, &ProcessInterval)> = spans.iter().map(|s| (busy(s), s)).collect();
@@ -155,7 +156,7 @@ impl ThreadTracker {
         candidates.retain(|(share, _)| *share >= NEAR);
         candidates.truncate(PROCESSES);
         // where no process is seen nothing is known of threads
-        self.below = (elapsed_s > 0.0 && candidates.is_empty() && !spans.is_empty()).then_some(most);
+        self.below = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(most);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
         let told = self.tell(context.running_ns);
         self.surveys = candidates.iter().map(|(_, span)| survey(context, span.pid)).collect();

@@ -25,15 +25,15 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     for name in names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
+        // bound to nothing, as most loop devices are: nothing else of it need be read
+        if read_number(&folder.join("size")) == Some(0) && stands_alone(&folder) {
+            continue;
+        }
         // the hidden paths of an NVMe multipath node have no statistics of their own
         if read_number(&folder.join("hidden")) == Some(1) {
             continue;
         }
         let block = whole(&name, &folder);
-        // bound to nothing
-        if block.device.bytes == Some(0) && block.device.below.is_empty() && block.device.kind != DeviceKind::Md {
-            continue;
-        }
         for part in names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists()) {
             found.push(partition(&part, &folder.join(&part), &block));
         }
@@ -41,6 +41,11 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     }
     found.sort_by(|a, b| a.device.name.cmp(&b.device.name));
     found
+}
+
+/// True where no devices are below it, and none may come.
+fn stands_alone(folder: &Path) -> bool {
+    !folder.join("md").is_dir() && names(&folder.join("slaves")).is_empty()
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -1,0 +1,112 @@
+//! Which processes have not run since the last look: their files need not be read again, for what a process does is
+//! counted while it runs. On most machines that is nearly all of them.
+//!
+//! `/proc/PID/schedstat` is the scheduler's account of a process's first thread: nanoseconds on a processor,
+//! nanoseconds of waiting for one, and how many times it got one. It costs a fourth of `stat`, less than a tenth where
+//! it stays open, and it can be read by everybody. A process has rested where
+//!
+//! * it had one thread at the last look, so that nobody else runs for it, and only that thread can start another;
+//! * it slept then: one that was on a processor goes on without getting one anew, and one that waits uninterruptibly
+//!   may have been woken;
+//! * neither the time nor the count has changed since before `stat` was read.
+//!
+//! Two things change without its running, and are looked after elsewhere: its parent, where that ends, and its
+//! resident memory, which is told only of processes that did something. A kernel that keeps no such account writes
+//! zeros; there each process is read at each look.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::live::scan::WordIter;
+
+use super::parse::ProcessStat;
+use super::read_small;
+
+/// A third of the files that this process may have open, and at most so many, since each takes a page of the kernel's
+/// memory. Those of further processes are opened for each read.
+const MOST_OPEN: usize = 1024;
+
+/// Time on a processor, nanoseconds, and how many times it got one.
+pub(super) type RunAccount = (u64, u64);
+
+/// Reads `schedstat`; nothing where the kernel keeps no account.
+pub fn account(text: &[u8]) -> Option<RunAccount> {
+    let mut words = WordIter::new(text.trim_ascii_end());
+    let (time, _waited, times) = (words.number()??, words.number()??, words.number()??);
+    (times > 0).then_some((time, times))
+}
+
+/// How many accounts may stay open.
+pub(super) fn most_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(MOST_OPEN, |limit| usize::try_from(limit / 3).unwrap_or(MOST_OPEN).min(MOST_OPEN))
+}
+
+/// The account of the process with this folder in `/proc`, through its open file where there is one.
+pub(super) fn read(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
+    let length = match open {
+        // of another process with the same number nothing comes from it
+        Some(file) => file.read_at(text, 0).ok()?,
+        None => read_small(&folder.join("schedstat"), text).ok()?,
+    };
+    account(&text[..length])
+}
+
+/// True where all that the process does is done by the thread that the account is of, and that thread slept.
+pub(super) fn can_rest(stat: &ProcessStat) -> bool {
+    stat.threads == 1 && matches!(stat.state, b'S' | b'I' | b'T' | b'Z')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_that_is_not_kept_is_none() {
+        assert_eq!(account(b"287830 12 3\n"), Some((287_830, 3)));
+        for none in [&b"0 0 0\n"[..], b"", b"1 2\n", b"1 x 3\n", b"-1 2 3\n"] {
+            assert_eq!(account(none), None);
+        }
+    }
+
+    #[test]
+    fn only_one_sleeping_thread_can_rest() {
+        let stat = |state, threads| ProcessStat { state, threads, ..ProcessStat::default() };
+        assert!([b'S', b'I', b'T', b'Z'].iter().all(|state| can_rest(&stat(*state, 1))));
+        assert!(![b'R', b'D', b'X', b't'].iter().any(|state| can_rest(&stat(*state, 1))));
+        assert!(!can_rest(&stat(b'S', 2)) && !can_rest(&stat(b'S', 0)));
+    }
+
+    /// What all of this stands on, asked of the kernel itself.
+    #[test]
+    fn the_account_of_a_process_moves_whenever_it_ran() {
+        use std::io::{BufRead, BufReader, Write};
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let folder = Path::new("/proc").join(child.id().to_string());
+        let (mut text, mut line) = ([0; 4096], String::new());
+        let mut rested = None;
+        for _ in 0..10 {
+            // waits until it sleeps in its read, as a look finds it
+            let before = loop {
+                // one that is about to sleep and is woken before it does goes on, and its time is counted by the next
+                // tick of the scheduler: looks are further apart than those
+                std::thread::park_timeout(std::time::Duration::from_millis(10));
+                let Some(runs) = read(None, &folder, &mut text) else { return eprintln!("skipped: no account here") };
+                let length = read_small(&folder.join("stat"), &mut text).unwrap();
+                if super::super::stat(&text[..length]).is_some_and(|stat| can_rest(&stat)) {
+                    break runs;
+                }
+            };
+            assert_ne!(rested, Some(before), "it has answered since");
+            rested = Some(before);
+            input.write_all(b"x\n").unwrap();
+            output.read_line(&mut line).unwrap();
+        }
+        drop(input);
+        child.wait().unwrap();
+        assert_eq!(read(None, &folder, &mut text), None, "it has ended");
+    }
+}
