@@ -83,7 +83,8 @@ impl HeldLoad<'_> {
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
         if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
             let (most, reached) = (display(scale.most, &class.unit), display(outcome.per_s, &class.unit));
-            out += &format!("{reached} of {most} (100 % is {}; {} threads)\n", class.full, scale.workers);
+            let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
+            out += &format!("{reached} of {most} (100 % is {}; {threads})\n", class.full);
         } else {
             out += &format!("100 % is {}.\n", class.full);
         }
