@@ -57,7 +57,7 @@ impl CgroupPlace {
         let own = |controller: &str| OwnGroup::of(machine, controller);
         if !self.is_unified {
             let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
-            // version 1 limits disks for the processes of a group, and not for those of groups below it: there a load stays
+            // version 1 limits disks for the processes of a group, and not for groups below it: a load stays in ours
             let below = CONTROLLERS.iter().filter(|controller| **controller != "blkio");
             let mut roots: Vec<PathBuf> = below.filter_map(|controller| folder(controller)).collect();
             roots.sort();
