@@ -189,6 +189,11 @@ pub fn style() -> Style {
     Style::choose(terminal, size.filter(|_| terminal), |name| env::var(name).ok())
 }
 
+/// Sentences in lines that fit the screen.
+pub fn paragraph(text: &str) -> String {
+    diskwright_report::text::wrap(text, style().width, 0).join("\n") + "\n"
+}
+
 /// The same for tables of long names: as wide as the terminal, or 120 columns
 /// where there is none.
 pub fn wide_style() -> Style {

@@ -198,14 +198,18 @@ impl FigureResult {
         if !(self.spread >= 0.0 && self.threads > 0) {
             return Err(format!("{id} has a spread below 0, or no threads"));
         }
-        let is_known = match definition(id).filter(|known| known.method == self.method) {
-            Some(known) => *unit == known.unit && better == known.kind.better(),
-            // of a later version
-            None => [FigureKind::Rate, FigureKind::Time].iter().any(|kind| better == kind.better()),
+        let (unit_wanted, better_wanted) = match definition(id).filter(|known| known.method == self.method) {
+            Some(known) => (known.unit, known.kind.better()),
+            // of a later version: the direction at least must be known
+            None if better == FigureKind::Time.better() => (unit.as_str(), FigureKind::Time.better()),
+            None => (unit.as_str(), FigureKind::Rate.better()),
         };
-        is_known
-            .then_some(())
-            .ok_or_else(|| format!("{id} in `{unit}`, `{better}` is better: this program knows no such"))
+        if unit != unit_wanted || better != better_wanted {
+            return Err(format!(
+                "{id} has the unit `{unit}` and is better if `{better}`; expected `{unit_wanted}` and `{better_wanted}`"
+            ));
+        }
+        Ok(())
     }
 
     /// The part of the id before the point.

@@ -123,9 +123,8 @@ impl BaselineMachine {
     /// available.
     #[must_use]
     pub fn sizes(&self, root: &Path) -> WorkingSizes {
-        let available_bytes = meminfo(root, "MemAvailable").unwrap_or(self.memory_bytes / 2);
         // more than its group may have would end this program, not slow it down
-        let available_bytes = available_bytes.min(group::memory_room(root).unwrap_or(u64::MAX));
+        let available_bytes = group::memory_available(root).unwrap_or(self.memory_bytes / 2);
         let wanted = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
         WorkingSizes { array_bytes: wanted.min(available_bytes / 12), available_bytes }
     }

@@ -135,6 +135,15 @@ pub fn memory_room(machine: &Path) -> Option<u64> {
     limited.filter_map(room).min()
 }
 
+/// Memory that this process can have, bytes: what the machine has available, within the limits of its groups.
+#[must_use]
+pub fn memory_available(machine: &Path) -> Option<u64> {
+    let text = fs::read_to_string(machine.join("proc/meminfo")).ok();
+    let line = text.as_ref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemAvailable:")));
+    let of_machine = line.and_then(|line| number(line.trim().strip_suffix("kB")?)?.checked_mul(1024));
+    of_machine.into_iter().chain(memory_room(machine)).min()
+}
+
 /// The tightest limit of processor time of this process's groups: so many microseconds in each period of so many.
 #[must_use]
 pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
@@ -209,6 +218,9 @@ mod tests {
         ]);
         assert_eq!(processor_limit(root.path()), Some((50_000, 100_000)));
         assert_eq!((throttled_s(root.path()), memory_room(root.path())), (Some(2.5), Some(600)));
+        assert_eq!(memory_available(root.path()), Some(600));
+        fs::write(root.path().join("proc/meminfo"), "MemTotal: 9 kB\nMemAvailable:    0 kB\n").unwrap();
+        assert_eq!(memory_available(root.path()), Some(0));
         let own = OwnGroup::of(root.path(), "memory").unwrap();
         assert!(own.folder().ends_with("app/web") && own.folders().count() == 3 && is_limited(root.path()));
     }
@@ -243,6 +255,7 @@ mod tests {
             ("sys/fs/cgroup/memory.current", "1\n"),
             ("sys/fs/cgroup/io.max", "\n"),
         ]);
+        assert_eq!(memory_available(root.path()), None);
         assert!(!is_limited(root.path()) && OwnGroup::of(root.path(), "cpu").is_some());
         // version 1 writes a number near the largest
         let rows = "32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";

@@ -57,7 +57,9 @@ impl CgroupPlace {
         let own = |controller: &str| OwnGroup::of(machine, controller);
         if !self.is_unified {
             let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
-            let mut roots: Vec<PathBuf> = CONTROLLERS.iter().filter_map(|controller| folder(controller)).collect();
+            // version 1 limits disks for the processes of a group, and not for groups below it: a load stays in ours
+            let below = CONTROLLERS.iter().filter(|controller| **controller != "blkio");
+            let mut roots: Vec<PathBuf> = below.filter_map(|controller| folder(controller)).collect();
             roots.sort();
             roots.dedup();
             return CgroupPlace { roots, memory: folder("memory"), is_unified: false };
@@ -248,14 +250,16 @@ mod tests {
         // an ordinary folder goes only when it is empty
         fs::remove_file(limited.folders[0].join("memory.max")).unwrap();
         // version 1: each controller's own group
-        put("proc/self/cgroup", "4:memory:/a\n2:cpu:/b\n");
+        put("proc/self/cgroup", "5:blkio:/c\n4:memory:/a\n2:cpu:/b\n");
         put(
             "proc/self/mountinfo",
-            "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup \
+            "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n33 23 0:30 / /sys/fs/cgroup/blkio rw - cgroup \
+             cgroup rw,blkio\n32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup \
              cgroup rw,memory\n",
         );
         fs::create_dir_all(top.join("cpu/b")).unwrap();
         fs::create_dir_all(top.join("memory/a")).unwrap();
+        fs::create_dir_all(top.join("blkio/c")).unwrap();
         let place = CgroupPlace::default().within(folder.path());
         assert_eq!(place.roots, [top.join("cpu/b"), top.join("memory/a")]);
         assert_eq!(place.memory, Some(top.join("memory/a")));

@@ -144,7 +144,8 @@ fn measure(
     let (figures, skipped) = rounds::measure(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
     shown.finish_and_clear();
     let circumstances = watch.finish();
-    let mut remarks: Vec<String> = machine.small_arrays(&sizes).into_iter().collect();
+    let has_arrays = figures.iter().any(|figure| ["memory.read", "memory.triad"].contains(&figure.id.as_str()));
+    let mut remarks: Vec<String> = machine.small_arrays(&sizes).into_iter().filter(|_| has_arrays).collect();
     remarks.extend(saved::doubts(&circumstances));
     let sustained = match arguments.sustained {
         None => None,

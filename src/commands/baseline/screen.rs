@@ -39,7 +39,8 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
     }
     out.push('\n');
     for line in notes(document) {
-        let _ = writeln!(out, "{}", style.paint(Ink::Dim, &style.clean(&line)));
+        let line = output::paragraph(&style.clean(&line));
+        let _ = writeln!(out, "{}", style.paint(Ink::Dim, line.trim_end()));
     }
     if let Some((comparison, before)) = against {
         out += &format!("\n{}", sides::against(comparison, before, document, &style));

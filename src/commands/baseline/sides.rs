@@ -100,7 +100,7 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     out += &format!("\n{}", table.render(style));
     if !comparison.only_in_one.is_empty() {
         let line = format!("Reliable in one only: {}.", comparison.only_in_one.join(", "));
-        out += &format!("\n{}\n", style.clean(&line));
+        out += &format!("\n{}\n", diskwright_report::text::wrap(&style.clean(&line), style.width, 0).join("\n"));
     }
     out
 }

@@ -83,15 +83,17 @@ impl HeldLoad<'_> {
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
         if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
             let (most, reached) = (display(scale.most, &class.unit), display(outcome.per_s, &class.unit));
-            out += &format!("{reached} of {most} (100 % is {}; {} threads)\n", class.full, scale.workers);
+            let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
+            out += &output::paragraph(&format!("{reached} of {most} (100 % is {}; {threads})", class.full));
         } else {
             out += &format!("100 % is {}.\n", class.full);
         }
         if error(asked, outcome.reached) > CLOSE && self.stopped.is_none() {
-            out += "The load is more than 5 % off: others use this part too, or it does not do what it did when it \
-                    was measured.\n";
+            let off = "The load is more than 5 % off: others use this part too, or it does not do what it did when it \
+                       was measured.";
+            out += &output::paragraph(off);
         }
-        out + &format!("`why` should say {}.\n", class.says)
+        out + &output::paragraph(&format!("`why` should say {}.", class.says))
     }
 }
 

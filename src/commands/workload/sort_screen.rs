@@ -119,7 +119,7 @@ fn one(outcome: &SortOutcome) -> String {
 /// Stage by stage: bytes, and where the threads' time went.
 fn stages(outcome: &SortOutcome) -> TextTable {
     let mut table = TextTable::new().text("stage");
-    for title in ["time", "read", "written", "computing", "reading", "writing", "of it waiting"] {
+    for title in ["time", "read", "written", "computing", "reading", "writing", "waiting"] {
         table = table.column(title, Align::Right);
     }
     let threads = outcome.threads as f64;

@@ -290,8 +290,9 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     };
     let users = if common.users == 1 { "1 user".into() } else { format!("{} users", common.users) };
     let head = format!("{}: {users}, {pace}, {}", work.name, display(outcome.wall_s, "s"));
+    // the mean is in JSON: beside it, a table of many operations would be wider than 80 columns
     let mut table = TextTable::new().text("operation");
-    for title in ["done", "a second", "bytes", "mean", "50 %", "95 %", "99 %", "longest"] {
+    for title in ["done", "a second", "bytes", "50 %", "95 %", "99 %", "longest"] {
         table = table.column(title, Align::Right);
     }
     outcome.operations.iter().filter(|operation| operation.done > 0).for_each(|operation| {
@@ -300,8 +301,10 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
     let rest = if work.verify.is_some() { ", and so was all that was left, from its device" } else { "" };
     let cpu = display(outcome.cpu_s, "s");
-    out += &format!("\nProcessor time {cpu}. All data that was read was verified{rest}.\n");
-    out + &left_words(outcome, common.users)
+    let sentences = format!("Processor time {cpu}. All data that was read was verified{rest}.");
+    out += &format!("\n{}", output::paragraph(&sentences));
+    let left = left_words(outcome, common.users);
+    if left.is_empty() { out } else { out + &output::paragraph(&left) }
 }
 
 /// Operations that were due and not begun at the end: a few are under way on any storage, many are too many for it.
@@ -311,11 +314,11 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
     match left as f64 {
         0.0 => String::new(),
         few if few <= (TOO_MANY_LEFT * due as f64).max(2.0 * users as f64) => {
-            format!("{left} of {due} operations were due and had not begun when the time was over.\n")
+            format!("{left} of {due} operations were due and had not begun when the time was over.")
         }
-        _ => format!(
-            "{left} of {due} operations could not start on time: the rate exceeds what this storage sustains.\n"
-        ),
+        _ => {
+            format!("{left} of {due} operations could not start on time: the rate exceeds what this storage sustains.")
+        }
     }
 }
 
@@ -323,7 +326,7 @@ fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
     let latency = operation.latency_s.unwrap_or_default();
     let bytes =
         if operation.bytes == 0 { String::new() } else { display(operation.bytes as f64 / wall_s, "bytes_per_s") };
-    let times = [latency.mean, latency.p50, latency.p95, latency.p99, latency.max];
+    let times = [latency.p50, latency.p95, latency.p99, latency.max];
     let mut row =
         vec![operation.operation.to_owned(), operation.done.to_string(), display(operation.per_s, "per_s"), bytes];
     row.extend(times.map(|time| display(time, "s")));

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use diskwright_hostfiles::group;
 use serde::Serialize;
 
 use crate::clock::StepTime;
@@ -184,7 +185,11 @@ impl OpenWork {
 /// # Errors
 /// Where it contradicts itself, or where the memory is too small.
 pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
-    MergePlan::new(&SortSize {
+    MergePlan::new(&size(options, rows))
+}
+
+fn size(options: &SortOptions, rows: u64) -> SortSize {
+    SortSize {
         rows,
         shape: options.shape,
         memory: options.memory,
@@ -192,7 +197,17 @@ pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
         request: options.request,
         merge_request: options.merge_request,
         direct: options.direct,
-    })
+    }
+}
+
+/// Refuses memory that is not there: the kernel would end this program, or others.
+fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
+    match available.filter(|available| needed > *available) {
+        None => Ok(()),
+        Some(available) => Err(WorkError::Usage(format!(
+            "--memory: the sort would take {needed} bytes of memory, but {available} are available to this program"
+        ))),
+    }
 }
 
 /// Refuses a sort for which there is no room, before anything is written.
@@ -216,6 +231,7 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
         needs.push((options.source.as_path(), data));
     }
     check_room(&needs)?;
+    check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
     Ok(plan)
 }
 
@@ -377,5 +393,17 @@ fn outcome(options: &SortOptions, plan: &MergePlan, rows: u64, wall_s: f64, stag
         cpu_s: stages.iter().map(cpu).sum(),
         stages,
         verified: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_memory;
+
+    #[test]
+    fn memory_that_is_not_there_is_refused() {
+        assert!(check_memory(5, Some(5)).is_ok() && check_memory(u64::MAX, None).is_ok());
+        let error = check_memory(6, Some(5)).unwrap_err().to_string();
+        assert!(error.contains("would take 6 bytes of memory, but 5 are available"), "{error}");
     }
 }

@@ -121,6 +121,13 @@ impl MergePlan {
         Ok(MergePlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
     }
 
+    /// Memory that it takes, bytes, of what it may: rows that fit take no more than they need.
+    #[must_use]
+    pub fn memory(&self, size: &SortSize) -> u64 {
+        let rows = size.rows.saturating_mul((size.shape.row + BESIDE_ROW) as u64);
+        rows.saturating_add((self.threads * RowWriter::memory(self.request)) as u64).min(size.memory)
+    }
+
     /// Bytes that each of so many work folders needs at most: runs are dealt out in turn, and what a pass reads goes
     /// only when it has ended; a file in which a run was left alone stays whole.
     #[must_use]
@@ -225,6 +232,18 @@ mod tests {
     #[test]
     fn all_that_fits_is_sorted_in_memory() {
         let fits = plan(1_000_000, 118 << 20, 1).unwrap();
+        let size = |memory| SortSize {
+            rows: 1_000_000,
+            shape: SHAPE,
+            memory,
+            threads: 1,
+            request: 0,
+            merge_request: 0,
+            direct: true,
+        };
+        // 116 bytes a row and a writer's 1 MiB and a block, however much more it may take
+        assert_eq!([118 << 20, 1 << 40].map(|memory| fits.memory(&size(memory))), [117_052_672; 2]);
+        assert_eq!(fits.memory(&size(1 << 20)), 1 << 20);
         assert_eq!((fits.runs, fits.passes, fits.room(1_000_000, 100, 2)), (1, 0, vec![0, 0]));
         let runs = plan(1_000_000, 16 << 20, 1).unwrap();
         // 16 MiB less a writer's 1 MiB and a block, 116 bytes a row, whole blocks are 1024 rows
