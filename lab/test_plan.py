@@ -42,8 +42,20 @@ class Counting(unittest.TestCase):
         words = steps.fio(steps.Users(3, 0.1, 67, 8), ["a", "b"], 2)
         self.assertEqual([word for word in words if word.startswith("--filename")],
                          ["--filename=a", "--filename=b", "--filename=a"])
-        self.assertIn("--thinktime=100000us", words)
-        self.assertLess(words.index("--thinktime=100000us"), words.index("--name=user0"))
+        # pauses differ, so that users do not fall into step, and their mean is what was asked for
+        self.assertEqual([word for word in words if "thinktime" in word],
+                         ["--thinktime=66667us", "--thinktime=100000us", "--thinktime=133333us"])
+        self.assertLess(words.index("--name=user0"), words.index("--thinktime=66667us"))
+        self.assertLess(words.index("--thinktime=66667us"), words.index("--name=user1"))
+
+    def test_all_kinds_of_requests_have_to_flow(self):
+        load, zero = steps.Arrivals(120, 60, 8), steps.Counted(0, 0, 0, 0)
+        for reads, writes, flows in [(0, 500, False), (3, 500, False), (300, 2, False), (30, 10, True)]:
+            self.assertEqual(steps.is_flowing(zero, steps.Counted(1, reads, writes, 1), load), flows)
+        self.assertTrue(steps.is_flowing(zero, steps.Counted(1, 0, 50, 1), steps.Arrivals(0, 60, 8)))
+        self.assertTrue(steps.is_flowing(zero, steps.Counted(1, 30, 0, 1), steps.Users(3, 0.1, 67, 8)))
+        self.assertFalse(steps.is_whole({"reads_per_s": 0, "writes_per_s": 60}, load))
+        self.assertTrue(steps.is_whole({"reads_per_s": 115, "writes_per_s": 58}, load))
 
     def test_figures_say_how_far_off(self):
         result = {"load": "40 users", "predicted": {"requests_per_s": 99.0, "response_s": 0.022},

@@ -195,8 +195,8 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--keep-existing", "3:compaq-4gb", "--only", "ssd"], "--keep-existing names compaq-4gb"),
         (&["--catalogue", "/nonexistent.toml"], "/nonexistent.toml: "),
         (&["--max-loss", "2"], "--max-loss 2: expected a chance above 0, up to 1"),
-        (&["--max-loss", "NaN"], "--max-loss NaN: expected a chance"),
-        (&["--surplus", "2000%"], "--surplus `2000%`: expected at most 1000%"),
+        (&["--max-loss", "NaN"], "`NaN` is not a share: write a percentage or a fraction"),
+        (&["--surplus", "2000%"], "--surplus 2000%: expected at most 1000%"),
     ];
     for (more, says) in cases {
         let said = refused(&[&load[..], more].concat());
@@ -218,7 +218,7 @@ fn options_without_effect_and_negative_numbers_are_refused_by_name() {
         (&["--writes", "-1"], "--writes -1: expected 0"),
         (&["--budget", "-1"], "--budget `-1`"),
         (&["--years", "-1"], "--years -1: expected more than 0"),
-        (&["--max-loss", "-1"], "--max-loss -1: expected a chance"),
+        (&["--max-loss", "-1"], "`-1` is not a share"),
     ];
     for (more, says) in cases {
         let said = refused(&[&load[..], more].concat());
@@ -299,4 +299,21 @@ fn ones_own_prices_and_pages() {
     assert!(html.contains("wuh721818ale6l4") && html.contains("rank") | html.contains("saturates first"));
     assert!(!html.contains("<b>an offer"));
     assert!(fs::read_to_string(chart).expect("a chart").contains("<svg"));
+}
+
+#[test]
+fn a_picture_of_one_design_or_of_designs_without_a_price_has_dots() {
+    let chart = folder("plan-svg").join("plan.svg");
+    let name = chart.display().to_string();
+    let dots = |options: &[&str]| {
+        json(&[&["plan", "--reads", "10", "--svg", &name], options].concat());
+        let text = fs::read_to_string(&chart).expect("a chart");
+        (text.matches("<circle").count(), text.contains("Shortest response time for each cost"))
+    };
+    let (count, has_costs) =
+        dots(&["--drives", "samsung-980pro-1tb", "--levels", "raid1", "--spares", "0", "--list", "1"]);
+    assert!(count >= 4 && has_costs, "{count}");
+    // its price is unknown: the mean and two percentiles of each in the list
+    let (count, has_costs) = dots(&["--drives", "compaq-4gb", "--list", "1"]);
+    assert!(count == 3 && !has_costs, "{count}");
 }

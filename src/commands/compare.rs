@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_base::LogPiece;
+use diskwright_base::units::parse_share;
 use diskwright_diagnosis::compare::{self, ComparisonRow, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Pack, Verdict};
 use diskwright_report::beside::{self, BesideDocument};
@@ -45,7 +46,7 @@ pub struct Arguments {
     #[arg(long)]
     all: bool,
     /// For results of `probe`: fail (exit code 1) if anything is worse by more than this and beyond noise
-    #[arg(long, value_name = "SHARE", value_parser = compare_results::share)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     fail_if_worse: Option<f64>,
     /// Also write an HTML page to this file
     #[arg(short, long, value_name = "FILE.html")]

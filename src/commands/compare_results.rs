@@ -95,10 +95,3 @@ fn hold(comparison: &ResultComparison, most: f64) -> Result<(), Failure> {
         }
     }
 }
-
-/// A share as `5%` or `0.05`.
-pub fn share(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
-    let value: Option<f64> = number.trim().parse().ok().map(|n: f64| n * unit);
-    value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| "write a share, such as 5% or 0.05".into())
-}

@@ -291,14 +291,15 @@ impl Logs {
         self.can_grow() && self.sources.first().is_some_and(|source| source.range.1 <= self.range.1)
     }
 
-    /// Takes in what was recorded since the log was opened.
-    pub fn grow(&mut self) -> Result<(), Failure> {
-        let [source] = self.sources.as_mut_slice() else { return Ok(()) };
+    /// Takes in what was recorded since the log was opened; true where it is more than before.
+    pub fn grow(&mut self) -> Result<bool, Failure> {
+        let [source] = self.sources.as_mut_slice() else { return Ok(false) };
+        let before = self.range.1;
         if let Some(range) = LogReader::open(&source.path)?.range()?.filter(|_| source._made.is_none()) {
             source.range = range;
             self.range.1 = self.range.1.max(range.1);
         }
-        Ok(())
+        Ok(self.range.1 > before)
     }
 
     /// What was lost in the window; known once the logs were read.

@@ -66,6 +66,40 @@ mod tests {
         assert!(page("diskwright-disk-attach").unwrap().contains("NBD"));
     }
 
+    /// Options of a command and of those below it that take a value of this name: the words to the command, and the
+    /// option.
+    fn taking(command: &clap::Command, words: &[String], value: &str, found: &mut Vec<(Vec<String>, String)>) {
+        let takes =
+            |arg: &&clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == value));
+        let options = command.get_arguments().filter(takes).filter_map(|arg| arg.get_long());
+        found.extend(options.map(|option| (words.to_vec(), format!("--{option}"))));
+        for below in command.get_subcommands() {
+            taking(below, &[words, &[below.get_name().to_owned()]].concat(), value, found);
+        }
+    }
+
+    #[test]
+    fn every_share_can_be_typed_in_per_cent() {
+        use clap::error::ErrorKind;
+        for (value, texts) in [("SHARE", &["5%", "0.05"][..]), ("PERCENT", &["50%", "50"])] {
+            let mut found = Vec::new();
+            taking(&CommandLine::command(), &[PROGRAM.to_owned()], value, &mut found);
+            assert!(found.len() >= 2, "{found:?}");
+            for (words, option) in found {
+                let parse = |text: &str| {
+                    let words = words.iter().cloned().chain([format!("{option}={text}")]);
+                    CommandLine::command().try_get_matches_from(words).err().map(|error| error.kind())
+                };
+                // what else the command needs may be missing: that is looked for after the values
+                let refused =
+                    |text: &&&str| matches!(parse(text), Some(ErrorKind::InvalidValue | ErrorKind::ValueValidation));
+                let wrong: Vec<&&str> = texts.iter().filter(refused).collect();
+                assert!(wrong.is_empty(), "{words:?} {option} refuses {wrong:?}");
+                assert!(refused(&&"some"), "{words:?} {option} takes any text");
+            }
+        }
+    }
+
     #[test]
     fn every_shell_completes_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {

@@ -19,6 +19,12 @@ pub enum UnitError {
         "`{0}` is not a size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, P, PB, PiB"
     )]
     Size(String),
+    /// Not a share.
+    #[error("`{0}` is not a share: write a percentage or a fraction (such as 5% or 0.05)")]
+    Share(String),
+    /// Not a percentage.
+    #[error("`{0}` is not a percentage: write a number (such as 95 or 95%)")]
+    Percentage(String),
 }
 
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -77,6 +83,27 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         return Err(wrong());
     }
     Ok(bytes as u64)
+}
+
+/// Reads `5%` or `0.05` as 0.05: wherever a share is asked for. It is at least 0; how large it may be is a matter of
+/// what it is a share of.
+pub fn parse_share(text: &str) -> Result<f64, UnitError> {
+    let (number, whole) = text.trim().strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+    let share = number.trim().parse().ok().map(|number: f64| number / whole);
+    share.filter(|share| share.is_finite() && *share >= 0.0).ok_or_else(|| UnitError::Share(text.to_owned()))
+}
+
+/// The same of at most 1, of something whole.
+pub fn parse_part(text: &str) -> Result<f64, UnitError> {
+    parse_share(text).ok().filter(|share| *share <= 1.0).ok_or_else(|| UnitError::Share(text.to_owned()))
+}
+
+/// Reads `95` or `95%` as 95: wherever the unit is per cent.
+pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
+    let text_of = text.trim();
+    let percent =
+        text_of.strip_suffix('%').unwrap_or(text_of).trim().parse().ok().filter(|percent: &f64| percent.is_finite());
+    percent.ok_or_else(|| UnitError::Percentage(text.to_owned()))
 }
 
 /// A value with its unit as people read it.
@@ -194,6 +221,24 @@ mod tests {
         assert_eq!(parse_size("512"), Ok(512));
         for wrong in ["K", "4X", "0.3B", "-1K"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shares_and_percentages() {
+        for (text, share) in
+            [("5%", 0.05), ("0.05", 0.05), (" 99.5 % ", 0.995), ("0", 0.0), ("150%", 1.5), ("1e-3", 1e-3)]
+        {
+            assert_eq!(parse_share(text), Ok(share), "{text}");
+        }
+        for wrong in ["", "%", "-5%", "NaN", "inf%", "half", "5%%", "5 percent"] {
+            assert_eq!(parse_share(wrong), Err(UnitError::Share(wrong.to_owned())));
+            assert_eq!(parse_part(wrong), Err(UnitError::Share(wrong.to_owned())));
+        }
+        assert_eq!((parse_part("100%"), parse_part("101%")), (Ok(1.0), Err(UnitError::Share("101%".into()))));
+        assert_eq!((parse_percentage("95"), parse_percentage("99.5 %")), (Ok(95.0), Ok(99.5)));
+        for wrong in ["", "%", "p95", "NaN", "95%%"] {
+            assert_eq!(parse_percentage(wrong), Err(UnitError::Percentage(wrong.to_owned())));
         }
     }
 

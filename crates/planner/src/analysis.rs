@@ -51,6 +51,17 @@ impl DesignResponse {
     }
 }
 
+/// Requests of a demand that a rotating disk serves without moving its arm, because they go on where the one before
+/// them on the same disk ended.
+struct ContinuedRequests {
+    /// Shares of the reads and of the writes.
+    shares: [f64; 2],
+    /// What the others take on an idle design, less what these take: the transfer, s.
+    saved_s: [f64; 2],
+    /// All work of the arms, as a share of what it is where every request is random.
+    work: f64,
+}
+
 /// The volume as the solver should see it, to which all requests are random: with limits that are higher by what
 /// sequential requests count for less.
 fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
@@ -122,6 +133,41 @@ impl StorageDesign<'_> {
         system
     }
 
+    /// Shares of the reads and of the writes that go on where the one before them on the same rotating disk ended: it
+    /// is of the stream as well, and of the same kind. In a stream over stripe units, each member has a stream of its
+    /// own. Small writes to parity read first, so they never go on, and their I/Os stand between the reads; copies are
+    /// read in turns, and what one of them has read the other has not.
+    fn continuing(&self, demand: &Demand) -> [f64; 2] {
+        let share = demand.sequential_share.unwrap_or(0.0);
+        let (reads, info) = (demand.read_share(), self.level.info());
+        if info.parities > 0 {
+            let ios = reads + (1.0 - reads) * write_cost(self.level, self.count);
+            return [share * share * reads / ios.max(1e-9), 0.0];
+        }
+        let copies = matches!(self.level, ArrayLevel::Raid1 | ArrayLevel::Raid10) && self.count > 1;
+        [if copies { 0.0 } else { share * share * reads }, share * share * (1.0 - reads)]
+    }
+
+    /// What is saved by requests that go on; `None` where nothing is, or every place is taken as random.
+    fn continued(&self, demand: &Demand, random: &Demand) -> Result<Option<ContinuedRequests>, UnsolvedReason> {
+        let shares = self.continuing(demand);
+        let is_arm = matches!(&self.part.device, DeviceModel::Mechanical(_));
+        let Some(rate) = self.part.stream_bytes_per_s.filter(|_| is_arm && shares != [0.0, 0.0]) else {
+            return Ok(None);
+        };
+        let Some(idle) = StorageDesign { path: None, ..*self }.respond(&random.scaled(1e-4))? else { return Ok(None) };
+        let transfer = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes / rate);
+        let saved_s = [0, 1].map(|kind| (idle.kinds_s[kind] - transfer[kind]).max(0.0));
+        // I/Os of each kind on the members; small writes to parity are several
+        let ios = [demand.reads_per_s, demand.writes_per_s * write_cost(self.level, self.count)];
+        let saved = [0, 1].map(|kind| match idle.kinds_s[kind] > 0.0 {
+            true => ios[kind] * shares[kind] * saved_s[kind] / idle.kinds_s[kind],
+            false => 0.0,
+        });
+        let work = 1.0 - (saved[0] + saved[1]) / (ios[0] + ios[1]);
+        Ok(Some(ContinuedRequests { shares, saved_s, work }))
+    }
+
     /// What it does; `None` where it cannot keep up.
     ///
     /// # Errors
@@ -140,7 +186,9 @@ impl StorageDesign<'_> {
         // a cache takes writes at once; what it sends on is as much as without it
         let write_back = self.path.filter(|path| path.write_back);
         let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
-        let mut system = through.system(&random, 0);
+        let continued = self.continued(demand, &random)?;
+        let load = continued.as_ref().map_or(random.clone(), |continued| random.scaled(continued.work));
+        let mut system = through.system(&load, 0);
         let joins = demand.sequential_share.is_some_and(|share| share > 0.0);
         if let (DeviceModel::Volume(spec), Some(group), true) = (&self.part.device, system.drives.first_mut(), joins) {
             group.device = DeviceModel::Volume(Arc::new(merging(spec, demand, &random)));
@@ -165,10 +213,15 @@ impl StorageDesign<'_> {
                 busiest.sort_by(|a, b| b.1.total_cmp(&a.1));
                 let mut kinds_s = [solution.read_response_s, solution.write_response_s];
                 let mut mean_s = solution.response_s;
+                if let Some(continued) = continued {
+                    for kind in [0, 1] {
+                        kinds_s[kind] -= continued.shares[kind] * continued.saved_s[kind];
+                    }
+                    mean_s = demand.mean_of(kinds_s);
+                }
                 if let (Some(path), true) = (write_back, demand.writes_per_s > 0.0) {
                     kinds_s[1] = path.pass_s(demand.write_size_bytes);
-                    let reads = if demand.reads_per_s > 0.0 { demand.read_share() * kinds_s[0] } else { 0.0 };
-                    mean_s = reads + (1.0 - demand.read_share()) * kinds_s[1];
+                    mean_s = demand.mean_of(kinds_s);
                 }
                 Ok(Some(DesignResponse { mean_s, kinds_s, utilization: busiest }))
             }

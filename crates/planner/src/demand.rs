@@ -189,6 +189,13 @@ impl Demand {
         self.reads_per_s / self.requests_per_s()
     }
 
+    /// The mean over reads and writes of what each kind has.
+    pub fn mean_of(&self, kinds: [f64; 2]) -> f64 {
+        let rates = [self.reads_per_s, self.writes_per_s];
+        let sum = rates.into_iter().zip(kinds).filter(|(rate, _)| *rate > 0.0).map(|(rate, value)| rate * value);
+        sum.sum::<f64>() / self.requests_per_s()
+    }
+
     /// Mean size of a request, bytes.
     pub fn size_bytes(&self) -> f64 {
         self.bytes_per_s() / self.requests_per_s()

@@ -48,8 +48,8 @@ fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
     }
     match demand.sequential_share {
         Some(share) if share > 0.0 => notes.push(format!(
-            "{:.0} % of the requests are sequential, but disks are sized as if every request were random: fewer may \
-             suffice (the simulated responses include sequential requests)",
+            "{:.0} % of the requests are sequential (in one stream); on rotating disks, those that directly follow \
+             each other need no seek; mirrors and small writes to parity are sized as random",
             share * 100.0
         )),
         Some(_) => {}

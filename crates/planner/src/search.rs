@@ -482,19 +482,13 @@ impl DesignFamily<'_> {
         DesignFailure { limit: limit.to_owned(), because, factor: busy * missed.max(1.0), overload: true }
     }
 
-    /// Of disks under requests that are sequential in part: the analysis does not know that these are faster.
-    fn as_random(&self) -> &'static str {
-        let sequential = self.demand.sequential_share.is_some_and(|share| share > 0.0);
-        if sequential && self.part.class == DriveClass::Hdd { ", if every request is random" } else { "" }
-    }
-
     fn cannot_keep_up(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
         let each = match self.part.volume {
             None => format!(" ({:.0} I/Os per second on each)", design.member_load(self.demand)),
             Some(_) => String::new(),
         };
         let busy = (busy * 100.0).max(101.0);
-        format!("{limit} cannot keep up: the demand is {busy:.0} % of what it sustains{each}{}", self.as_random())
+        format!("{limit} cannot keep up: the demand is {busy:.0} % of what it sustains{each}")
     }
 
     fn too_slow(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
@@ -506,11 +500,10 @@ impl DesignFamily<'_> {
         let value = statistic(&design, self.demand, response, target.of);
         let show = |seconds| diskwright_base::units::display(seconds, "s");
         let because = format!(
-            "the {} response is {}, above the limit of {}{}; {} is {:.0} % busy",
+            "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
             target.of.name(),
             show(value),
             show(target.target_s),
-            self.as_random(),
             response.utilization.first().map_or("nothing", |part| &part.0),
             response.busiest() * 100.0
         );

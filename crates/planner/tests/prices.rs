@@ -157,9 +157,10 @@ fn instances_have_the_limits_that_are_published() {
         ("m6i.xlarge", 156.25, 6000.0, Some((1250.0, 40_000.0))),
         ("m5.large", 81.25, 3600.0, Some((593.75, 18_750.0))),
         ("c5a.large", 25.0, 800.0, Some((396.25, 13_300.0))),
-        ("t3.micro", 10.86, 500.0, None),
-        ("t3.medium", 43.43, 2000.0, None),
-        ("t4g.micro", 8.0, 500.0, None),
+        ("t3.micro", 10.86, 500.0, Some((260.57, 11_800.0))),
+        ("t3.medium", 43.43, 2000.0, Some((260.57, 11_800.0))),
+        // two sources of different days differ: the lower counts
+        ("t4g.micro", 8.0, 500.0, Some((260.62, 11_800.0))),
         ("r5b.large", 156.25, 5417.0, Some((1250.0, 43_333.0))),
         ("r5b.24xlarge", 7500.0, 260_000.0, None),
     ];

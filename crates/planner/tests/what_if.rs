@@ -61,6 +61,42 @@ fn predictions_are_held_against_the_change_made() {
     assert!(errors.iter().all(|e| *e < 0.15), "{errors:?}");
 }
 
+/// So many users of an array of drives whose pauses average 0.1 s.
+fn users(count: u32, level: u32, members: u32) -> String {
+    format!(
+        "[watch]\nwarm_up = \"10s\"\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {members}\n\
+         [[array]]\nlevel = {level}\n[[workload]]\nusers = {count}\nthink = {{ exponential = \"100ms\" }}\n\
+         size = \"4KB\"\nread_share = 0.67\n"
+    )
+}
+
+#[test]
+fn users_who_wait_are_predicted_with_more_disks() {
+    let mut errors = Vec::new();
+    for (level, members, more) in [(0, 3, 2), (0, 4, 4), (5, 3, 4), (10, 4, 4)] {
+        // few, some and many of them, as in the laboratory
+        let mut log = series(&users(40, level, members));
+        for count in [4, 10] {
+            let other = series(&users(count, level, members));
+            log.fronts[0].curve.append(&other.fronts[0].curve);
+            let sums = other.fronts[0].sums;
+            log.fronts[0].sums.add(&sums);
+        }
+        let change = format!("disks +{more}");
+        let found = what_if(&log, &change, 67.0, Some(40.0), &PriceList::default()).expect("a model");
+        let truth = series(&users(40, level, members + more));
+        let sums = truth.fronts[0].sums;
+        let [rate, response] = [
+            found.after.requests_per_s / sums.requests_per_s() - 1.0,
+            found.after.response_s / sums.response_s() - 1.0,
+        ];
+        println!("raid{level} of {members}, {change}: requests {rate:+.3}, response {response:+.3}");
+        errors.extend([rate.abs(), response.abs()]);
+    }
+    // promised are 10 %
+    assert!(errors.iter().all(|e| *e < 0.1), "{errors:?}");
+}
+
 #[test]
 fn what_is_not_there_and_what_cannot_be_said_are_refused() {
     let log = series(&system(4, 5, 60.0, 0.63));

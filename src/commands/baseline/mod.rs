@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diskwright_base::units::parse_duration;
+use diskwright_base::units::{parse_duration, parse_share};
 use diskwright_baseline::circumstances::CircumstanceWatch;
 use diskwright_baseline::compare::{BaselineComparison, compare};
 use diskwright_baseline::document::{BaselineDocument, SCHEMA, ThreadScaling};
@@ -24,7 +24,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Failure, compare_results, find, output, output_file, when};
+use super::{Failure, find, output, output_file, when};
 use saved::BaselineUpdate;
 
 /// Arguments of `baseline`.
@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(long)]
     no_save: bool,
     /// Fail (exit code 1) if this machine is slower than its baseline by more than this, at one thread
-    #[arg(long, value_name = "SHARE", value_parser = compare_results::share)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     fail_if_slower: Option<f64>,
     /// Write the result to this JSON file, for `compare`
     #[arg(short, long, value_name = "FILE.json")]

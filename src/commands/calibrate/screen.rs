@@ -1,8 +1,9 @@
 //! A description and its errors, as JSON and for people.
 
 use diskwright_base::units::{digits, display};
+use diskwright_planner::what_if::TRUSTED_ERROR;
 use diskwright_report::{Align, TextTable};
-use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction};
+use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise};
 use serde_json::{Value, json};
 
 use super::UnusedRun;
@@ -16,9 +17,6 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
     let count = errors.len() as f64;
     (count > 0.0).then(|| [errors.iter().sum::<f64>() / count, worst, count])
 }
-
-/// Above this mean error on what was kept aside, a description is not trusted, as `--what-if` has it.
-const TRUSTED_ERROR: f64 = 0.25;
 
 /// Whether a description is good enough; `None` where nothing was kept aside.
 fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
@@ -47,6 +45,7 @@ pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
         "tried": found.tried,
         "errors_aside": errors(&found.aside),
         "trusted": is_trusted(found),
+        "repeats": found.noise,
         "errors_fitted": errors(&found.fitted),
         "aside": found.aside,
         "fitted": found.fitted,
@@ -81,6 +80,29 @@ fn table(cells: &[CellPrediction]) -> TextTable {
     table
 }
 
+/// The mean error that a description is to have.
+const GOAL: f64 = 0.1;
+
+/// What the device varies by itself: no description can be nearer.
+fn varies(noise: Option<&MeasurementNoise>) -> String {
+    let Some(noise) = noise else {
+        return "No setting was measured twice, so the error contains an unknown variation of the device itself; \
+                `probe quick TARGET --repeat 3` shows it."
+            .into();
+    };
+    let [mean, worst, least] = [noise.mean, noise.worst, noise.least_error].map(|share| 100.0 * share);
+    let settings = if noise.settings == 1 { "setting" } else { "settings" };
+    let mut text = format!(
+        "The same setting measured twice differs by {mean:.1} % on average ({} {settings}; most: {}, {worst:.1} %). ",
+        noise.settings, noise.worst_run
+    );
+    text += &match noise.least_error > GOAL {
+        true => format!("The device itself varies too much for an error below {least:.1} %."),
+        false => format!("That alone makes an error of {least:.1} % against a single measurement."),
+    };
+    text
+}
+
 /// For people: how far off it is comes first.
 pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
     let style = output::wide_style();
@@ -102,6 +124,7 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
             &style,
         ),
     };
+    text += &told(&varies(found.noise.as_ref()), 0, &style);
     for (title, cells) in [("Kept aside for the test (not used in the fit)", &found.aside), ("Fitted", &found.fitted)] {
         let Some([mean, _, count]) = summary(cells.iter()) else { continue };
         let by = TRIES.iter().filter_map(|tries| {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use diskwright_base::units::parse_part;
 use diskwright_virtualdisk::server::{self, DiskCommand, FailureScope, control_beside};
 
 use super::super::{Failure, output};
@@ -51,8 +52,8 @@ pub struct SlowArguments {
 pub struct ErrorArguments {
     #[command(flatten)]
     member: MemberArguments,
-    /// Share of the member's requests that fail, 0 to 1; 0 undoes it
-    #[arg(long, value_name = "SHARE")]
+    /// Share of the member's requests that fail (10%); 0 undoes it
+    #[arg(long, value_name = "SHARE", value_parser = parse_part)]
     share: f64,
     /// Which requests fail
     #[arg(long, value_enum, default_value = "all")]

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::{digits, display, parse_size};
+use diskwright_base::units::{digits, display, parse_percentage, parse_size};
 use diskwright_base::words::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_planner::counted::{OperationRule, USUAL, goes_on};
@@ -54,7 +54,7 @@ pub struct FromOptions {
     #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["trace", "workload"])]
     pub devices: Vec<String>,
     /// Plan for this percentile of the load over time [default: 95]
-    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = parse_percentage)]
     pub percentile: Option<f64>,
     /// Comfort factor: plan for this multiple of the load [default: 1]
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, conflicts_with = "what_if")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_base::units::{parse_duration, parse_share, parse_size};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_planner::arithmetic::turned_back;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
@@ -47,8 +47,8 @@ pub struct DemandOptions {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     queue: Option<f64>,
     /// Share of requests that are sequential (30%)
-    #[arg(long, value_name = "SHARE")]
-    sequential: Option<String>,
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    sequential: Option<f64>,
     /// Growth of the capacity per day (1GB)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     growth: Option<u64>,
@@ -112,12 +112,12 @@ pub struct LimitOptions {
     /// Years of use, for costs and losses
     #[arg(long, value_name = "N", default_value_t = 5.0, allow_negative_numbers = true)]
     years: f64,
-    /// Largest chance of losing data over these years (0.001)
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    /// Largest chance of losing data over these years (0.1%)
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, value_parser = parse_share)]
     max_loss: Option<f64>,
     /// Extra drives to recommend beyond those needed (25%)
-    #[arg(long, value_name = "SHARE", default_value = "25%")]
-    surplus: String,
+    #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_share)]
+    surplus: f64,
     /// Number of designs to list
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
     list: u8,
@@ -146,18 +146,6 @@ fn in_options(error: &DemandError) -> String {
     match options.iter().find(|(name, _)| name == field) {
         Some((_, option)) => format!("{option} {value}: expected {expected}"),
         None => error.to_string(),
-    }
-}
-
-/// `30%` or `0.3`.
-fn share(option: &str, text: &str) -> Result<f64, Failure> {
-    let (number, unit) = match text.trim().strip_suffix('%') {
-        Some(percent) => (percent.trim(), 0.01),
-        None => (text.trim(), 1.0),
-    };
-    match number.parse::<f64>().map(|value| value * unit) {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err(usage(format!("{option} `{text}`: write a share such as 30% or 0.3"))),
     }
 }
 
@@ -195,11 +183,10 @@ impl DemandOptions {
         if let Some(array) = &self.members_of {
             (reads, writes) = front_end(array, reads, writes)?;
         }
-        let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
         let size = self.size.unwrap_or(USUAL_SIZE) as f64;
         let demand = Demand {
             write_size_bytes: self.write_size.map_or(size, |size| size as f64),
-            sequential_share: sequential,
+            sequential_share: self.sequential,
             capacity_bytes: self.capacity.map(|bytes| bytes as f64),
             response: self.target()?,
             queue: self.queue,
@@ -244,12 +231,11 @@ impl DemandOptions {
 
     /// A demand that was measured, with what was typed of room and response.
     pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
-        let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
         let demand = Demand {
             capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),
             response: self.target()?,
             growth: self.typed_growth().or(measured.growth),
-            sequential_share: sequential.or(measured.sequential_share),
+            sequential_share: self.sequential.or(measured.sequential_share),
             ..measured
         };
         demand.check().map_err(|error| usage(error.to_string()))?;
@@ -326,10 +312,10 @@ impl LimitOptions {
             return Err(usage(format!("--max-loss {most}: expected a chance above 0, up to 1")));
         }
         limits.max_loss = self.max_loss;
-        limits.surplus = share("--surplus", &self.surplus)?;
-        if limits.surplus > 10.0 {
-            return Err(usage(format!("--surplus `{}`: expected at most 1000%", self.surplus)));
+        if self.surplus > 10.0 {
+            return Err(usage(format!("--surplus {}%: expected at most 1000%", 100.0 * self.surplus)));
         }
+        limits.surplus = self.surplus;
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)

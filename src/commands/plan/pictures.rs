@@ -1,15 +1,44 @@
 //! The frontier of cost against response, and the answer as a page.
 
 use diskwright_base::units::display;
-use diskwright_planner::answer::{FrontierPoint, RejectedDesign};
-use diskwright_planner::{PlanAnswer, PlanLimits};
+use diskwright_planner::answer::{FrontierPoint, RejectedDesign, ResponseFigures};
+use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
 
 use super::screen;
 
-/// The frontier; nothing where no design has a price.
+/// The frontier, for the terminal; nothing where it is no line.
+pub fn frontier(answer: &PlanAnswer) -> Option<Curves> {
+    costs(answer).filter(|_| answer.frontier.len() > 1)
+}
+
+/// All charts of a file: of those without a price too, whose cost is not known.
 pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
+    [costs(answer), responses(answer)].into_iter().flatten().collect()
+}
+
+/// The response of each design in the list.
+fn responses(answer: &PlanAnswer) -> Option<Curves> {
+    let line = |name: &str, of: fn(&ResponseFigures) -> f64| {
+        let point = |design: &PlannedDesign| CurvePoint {
+            x: f64::from(design.rank),
+            y: of(&design.response_s),
+            interval: None,
+        };
+        ChartCurve { name: name.into(), points: answer.designs.iter().map(point).collect() }
+    };
+    let curves = || Curves {
+        title: "Response time of the designs in the list".into(),
+        x: Axis { words: "Number in the list".into(), unit: "count".into(), scale: AxisScale::Linear },
+        y: Axis { words: "Response".into(), unit: "s".into(), scale: AxisScale::Linear },
+        lines: vec![line("99 %", |all| all.p99), line("95 %", |all| all.p95), line("mean", |all| all.mean)],
+    };
+    (!answer.designs.is_empty()).then(curves)
+}
+
+/// Cost against response of designs that no other beats in both.
+fn costs(answer: &PlanAnswer) -> Option<Curves> {
     let line = |name: &str, meets: bool| {
         let points = answer.frontier.iter().filter(|point| point.meets == meets);
         let point = |point: &FrontierPoint| CurvePoint { x: point.cost, y: point.response_s, interval: None };
@@ -17,11 +46,11 @@ pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
     };
     let lines = [line("meets the demand", true), line("does not", false)];
     let lines: Vec<ChartCurve> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
-    if answer.frontier.len() < 2 {
-        return Vec::new();
+    if lines.is_empty() {
+        return None;
     }
     let currency = answer.designs.first().map_or("", |design| design.currency.as_str());
-    vec![Curves {
+    Some(Curves {
         title: "Shortest response time for each cost".into(),
         x: Axis {
             words: format!("Cost over the years of use, {currency}"),
@@ -30,7 +59,7 @@ pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
         },
         y: Axis { words: "Mean response".into(), unit: "s".into(), scale: AxisScale::Linear },
         lines,
-    }]
+    })
 }
 
 /// The page.

@@ -47,8 +47,8 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     for turn in &answer.break_even {
         out += &told(&turn.sentence, 0, style);
     }
-    if let Some(chart) = pictures::charts(answer).first() {
-        out += &format!("\n{}", plot::draw(chart, style, ROWS));
+    if let Some(chart) = pictures::frontier(answer) {
+        out += &format!("\n{}", plot::draw(&chart, style, ROWS));
     }
     if !answer.notes.is_empty() {
         out += "\n";

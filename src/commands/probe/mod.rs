@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_base::units::{parse_duration, parse_part, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::ProbeError;
@@ -81,8 +81,8 @@ pub struct Arguments {
     /// Suite `load`: the longest acceptable response time
     #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
-    /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
-    #[arg(long, value_name = "SHARE")]
+    /// Suite `load`: apply the limit to this percentile (99%) instead of the mean
+    #[arg(long, value_name = "SHARE", value_parser = parse_part)]
     limit_share: Option<f64>,
     /// Suite `stripes`: the members of the array, if the kernel does not show them; suite `sort-places`: the other
     /// places

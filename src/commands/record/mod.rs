@@ -29,7 +29,7 @@ use super::alerts::{AlertArguments, AlertDesk};
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
 use super::serve::{self, PageArguments};
-use super::trace::parse_share;
+use super::trace::parse_budget;
 use super::{Failure, damage, output};
 use facts::FactsThread;
 use keeper::{LogKeeper, LogTotals};
@@ -64,7 +64,7 @@ pub struct Arguments {
     #[arg(long)]
     trace: bool,
     /// Maximum share of all processors' time for --trace; above it, tracing is reduced, and the log says so
-    #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE", requires = "trace")]
+    #[arg(long, default_value = "1%", value_parser = parse_budget, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,

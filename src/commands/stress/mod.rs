@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(conflicts_with = "verify")]
     class: Option<String>,
     /// Share of what the machine can do, per cent; by default 100, or the most that the class takes
-    #[arg(long, conflicts_with = "verify", value_name = "PERCENT")]
+    #[arg(long, conflicts_with = "verify", value_name = "PERCENT", value_parser = parse_level)]
     level: Option<u32>,
     /// How long the share is held; with --verify, how long each class is watched
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
@@ -101,6 +101,11 @@ fn list(arguments: &Arguments) -> Result<(), Failure> {
     let classes = class::classes()?;
     let rows: Vec<_> = classes.iter().map(|class| (class, machine::obstacle(class, &arguments.dir))).collect();
     if arguments.json { output::json(&screen::list_json(&rows)) } else { output::text(&screen::list(&rows)) }
+}
+
+/// `50` or `50%`.
+fn parse_level(text: &str) -> Result<u32, std::num::ParseIntError> {
+    text.strip_suffix('%').unwrap_or(text).trim().parse()
 }
 
 /// Holds one class.

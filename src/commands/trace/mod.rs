@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::parse_duration;
+use diskwright_base::units::{parse_duration, parse_part};
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::session::SessionError;
 use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = TraceMethodArgument::Auto)]
     method: TraceMethodArgument,
     /// Maximum share of all processors' time for tracing; above it, tracing is reduced, and the result says so
-    #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE")]
+    #[arg(long, default_value = "1%", value_parser = parse_budget, value_name = "SHARE")]
     budget: f64,
     /// Write the requests to this file in blktrace's format, which `show`, `simulate --replay` and blkparse read
     #[arg(long, value_name = "FILE")]
@@ -63,12 +63,10 @@ enum TraceMethodArgument {
     Bpf,
 }
 
-/// `1%` or `0.01`.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a share; write 1% or 0.01");
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
-    let share = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
+/// A share of the processors above nothing.
+pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
+    let share = parse_part(text).map_err(|error| error.to_string())?;
+    (share > 0.0).then_some(share).ok_or_else(|| "with no budget, nothing can be traced".into())
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -143,12 +143,12 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
         found.0.is_done.store(true, Ordering::Relaxed);
         loop {
             crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
-            match logs.grow() {
+            let has_grown = match logs.grow() {
                 // a log that ended and was removed is none that a recorder goes on with
                 Err(_) if !grows => return Ok(()),
                 grown => grown?,
-            }
-            if logs.range.1 > range.1 {
+            };
+            if has_grown {
                 range = (range.1 + 1, logs.range.1);
                 grows = true;
                 break;

@@ -96,9 +96,8 @@ impl LoggedHistory {
             return false;
         }
         self.looked = Instant::now();
-        let before = self.logs.range.1;
         // a log that was removed after it was opened stays as it was read
-        self.grows = self.logs.grow().is_ok() && self.logs.range.1 != before;
+        self.grows = self.logs.grow().unwrap_or(false);
         self.grows
     }
 }
@@ -173,9 +172,8 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.take(),
             WatchSource::Logged(logged) if logged.grows => {
-                let before = logged.logs.range.1;
-                logged.logs.grow()?;
-                Ok(logged.take_alerts() || logged.logs.range.1 != before)
+                let has_grown = logged.logs.grow()?;
+                Ok(logged.take_alerts() || has_grown)
             }
             WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.wakes()),
         }

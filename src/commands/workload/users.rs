@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diskwright_base::units::{display, parse_duration, parse_size};
+use diskwright_base::units::{display, parse_duration, parse_part, parse_size};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_room;
@@ -69,7 +69,7 @@ pub struct TransactionArguments {
     #[arg(long, default_value_t = 2, value_name = "PAGES")]
     writes: u32,
     /// Share of transactions that are updates
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    #[arg(long, default_value = "50%", value_parser = parse_part, value_name = "SHARE")]
     update_share: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Limits that bind, counted errors, trimming, schedules of checks, paths.
 
-use diskwright_base::DeviceClass;
+use diskwright_base::{Device, DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, bytes, percent, shown, unknown};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
@@ -179,21 +179,80 @@ fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
     (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
+/// The most that a device takes in a trim, bytes; 0 where it takes none.
+fn discard_limit(scene: &HostScene, device: &str) -> Option<f64> {
+    scene.queue_number(device, "discard_max_bytes")
+}
+
+fn all_flash(scene: &HostScene, disks: &[&str]) -> bool {
+    let is_flash = |disk: &&str| matches!(scene.class(disk), DeviceClass::Flash | DeviceClass::Nvme);
+    !disks.is_empty() && disks.iter().all(is_flash)
+}
+
+/// What becomes of trims that a device takes whose disks are all of flash.
+fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
+    let mut disks = scene.topology.leaves(device);
+    disks.sort_unstable();
+    if !all_flash(scene, &disks) {
+        return CheckOutcome::Absent;
+    }
+    for name in std::iter::once(device).chain(disks.iter().copied()) {
+        if discard_limit(scene, name).is_none() {
+            return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(name)));
+        }
+    }
+    let takes = |name: &str| discard_limit(scene, name).is_some_and(|most| most > 0.0);
+    match (takes(device), disks.iter().all(|disk| takes(disk))) {
+        (true, _) => CheckOutcome::Good,
+        (false, false) => CheckOutcome::Absent,
+        (false, true) => super::only_info(Proposal::new(format!(
+            "it passes no trims on (discard_max_bytes is 0), though {} support{} them",
+            disks.join(", "),
+            if disks.len() == 1 { "s" } else { "" }
+        )))
+        .propose(),
+    }
+}
+
+pub(super) fn array_discard(scene: &HostScene, array: &str) -> CheckOutcome {
+    match scene.block(array, "md/level") {
+        None => unknown(scene, &format!("sys/block/{array}/md/level")),
+        // the others pass on what their members take
+        Some("raid4" | "raid5" | "raid6") => passes_on(scene, array),
+        Some(_) => CheckOutcome::Absent,
+    }
+}
+
+pub(super) fn mapped_discard(scene: &HostScene, device: &str) -> CheckOutcome {
+    match scene.block(device, "dm/uuid") {
+        None => unknown(scene, &format!("sys/block/{device}/dm/uuid")),
+        // what encrypts hides on purpose which blocks are free; parts of a volume are not used by themselves
+        Some(uuid) if uuid.starts_with("LVM-") && !has_suffix(uuid) => passes_on(scene, device),
+        Some(_) => CheckOutcome::Absent,
+    }
+}
+
+/// LVM marks parts of a volume by a word behind the ids of the group and the volume.
+fn has_suffix(uuid: &str) -> bool {
+    const IDS: usize = "LVM-".len() + 2 * 32;
+    uuid.len() > IDS
+}
+
 pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     let Some(mount) = scene.mount(point).filter(|mount| TRIMMED.contains(&mount.kind.as_str())) else {
         return CheckOutcome::Absent;
     };
     let Some(device) = device_of(scene, point) else { return CheckOutcome::Absent };
     let leaves = scene.topology.leaves(device);
-    let [disk] = leaves.as_slice() else { return CheckOutcome::Absent };
-    if !matches!(scene.class(disk), DeviceClass::Flash | DeviceClass::Nvme) || mount.flags.split(',').any(|f| f == "ro")
-    {
+    if !all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
         return CheckOutcome::Absent;
     }
-    // a mapped device lets it through or not; a partition has no queue of its own
-    let allowed = |name: &str| scene.queue_number(name, "discard_max_bytes");
-    let Some(most) = allowed(device).or_else(|| allowed(disk)) else {
-        return unknown(scene, &format!("sys/block/{disk}/queue/discard_max_bytes"));
+    // an array or a mapped device lets it through or not; a partition has no queue of its own
+    let is_partition = |found: &&Device| found.kind == DeviceKind::Partition;
+    let whole = scene.device(device).filter(is_partition).and_then(|found| found.below.first());
+    let whole = whole.map_or(device, String::as_str);
+    let Some(most) = discard_limit(scene, whole) else {
+        return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(whole)));
     };
     let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
     if most == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
@@ -202,7 +261,11 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     if let Some(outcome) = no_schedule(scene) {
         return outcome;
     }
-    let mut proposal = Proposal::new(format!("{disk} supports trimming, but no known schedule trims it"));
+    let disks = leaves.join(", ");
+    let mut proposal = Proposal::new(match leaves.len() {
+        1 => format!("{disks} supports trimming, but no known schedule trims it"),
+        _ => format!("{disks} support trimming, but no known schedule trims them"),
+    });
     if !scene.may_have_systemd() {
         proposal.apply = Some("Run `fstrim --all` once a week, for example from cron.".into());
         proposal.undo = Some("Remove that line again.".into());

@@ -153,6 +153,41 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     proposal.evidence(Some((evidence, share))).propose()
 }
 
+/// Shares of the dirty limit in per cent up to which a slow disk cannot fill it.
+const SMALL_RATIO: f64 = 10.0;
+
+/// A USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with pages for
+/// the slowest disk, and all others then wait for that one.
+pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let is_removable = scene.block_number(disk, "removable") == Some(1.0);
+    if !is_removable || !scene.is_usb(disk) {
+        return CheckOutcome::Absent;
+    }
+    let is_on_it = |device: &str| !device.is_empty() && scene.topology.leaves(device).contains(&disk);
+    let written =
+        scene.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
+            scene.mount(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
+        });
+    if written.is_none() {
+        return CheckOutcome::Absent;
+    }
+    let Some(number) = scene.block(disk, "dev") else { return unknown(scene, &format!("sys/block/{disk}/dev")) };
+    let file = |name: &str| format!("sys/class/bdi/{}/{name}", number.trim());
+    // kernels before 6.2 do not have it
+    let Some(strict) = scene.tree.number(&file("strict_limit")) else {
+        return absent_or_unknown(scene, &file("strict_limit"));
+    };
+    let Some(ratio) = scene.tree.number(&file("max_ratio")) else { return unknown(scene, &file("max_ratio")) };
+    if strict == 1.0 && ratio <= SMALL_RATIO {
+        return CheckOutcome::Good;
+    }
+    let [strict_path, ratio_path] = ["strict_limit", "max_ratio"].map(file);
+    let seen = format!("strict_limit is {strict:.0} and max_ratio {ratio:.0} %: it may fill the host's dirty pages");
+    let apply = format!("echo 1 > /{ratio_path} && echo 1 > /{strict_path}");
+    let undo = format!("echo {strict:.0} > /{strict_path} && echo {ratio:.0} > /{ratio_path}");
+    Proposal { apply: Some(apply), undo: Some(undo), ..super::only_info(Proposal::new(seen)) }.propose()
+}
+
 pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     if !scene.has_facts {
         return unknown(scene, "proc/swaps");

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use diskwright_base::Note;
 
+use super::idle::{self, IdleDevices, IdleTable, TABLES};
 use super::machine::SysstatMachine;
 use super::shaper::Shaper;
 use crate::batch::FrameBatch;
@@ -38,6 +39,9 @@ pub struct Collector {
     /// Ticks up to here have been handed over.
     gone: Option<i64>,
     is_announced: bool,
+    idle: IdleDevices,
+    /// A row of this stretch could not be read.
+    is_damaged: bool,
 }
 
 impl Collector {
@@ -51,6 +55,8 @@ impl Collector {
             most: MOST_CELLS,
             gone: None,
             is_announced: false,
+            idle: IdleDevices::default(),
+            is_damaged: false,
         }
     }
 
@@ -73,6 +79,11 @@ impl Collector {
             self.held += 1;
         }
         Ok(())
+    }
+
+    /// A row could not be read: of devices that are missing it is not known whether they were left out.
+    pub fn damage(&mut self) {
+        self.is_damaged = true;
     }
 
     /// A note, to be handed over after the ticks up to its time.
@@ -99,6 +110,8 @@ impl Collector {
         self.hand_over(batch, machine);
         self.hand_notes_over(batch, i64::MAX);
         self.shaper.tidy();
+        self.idle.begin();
+        self.is_damaged = false;
     }
 
     /// Forgets that ticks were handed over: another stretch begins.
@@ -106,7 +119,23 @@ impl Collector {
         self.gone = None;
     }
 
+    /// Times of the last row of each table of devices: it is whole up to there, and no more is known of it.
+    fn last_rows(&self) -> [Option<i64>; TABLES] {
+        let mut last = [None; TABLES];
+        let tables: Vec<Option<IdleTable>> =
+            self.shaper.series().iter().map(|series| IdleTable::of(&series.counter)).collect();
+        for (time_ns, held) in self.rows.iter().filter(|_| !self.is_damaged) {
+            for (column, _) in &held.cells {
+                if let Some(table) = tables[*column as usize] {
+                    last[table as usize] = Some(*time_ns);
+                }
+            }
+        }
+        last
+    }
+
     fn hand_over(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
+        let last = self.last_rows();
         for (time_ns, held) in std::mem::take(&mut self.rows) {
             for (column, value) in held.cells {
                 let cell = &mut self.shaper.row[column as usize];
@@ -119,6 +148,9 @@ impl Collector {
                 self.shaper.settle(batch);
                 let memory_bytes = self.shaper.value("memory.total_bytes", "");
                 batch.topology(time_ns, &SysstatMachine { memory_bytes, ..*machine }.topology());
+            }
+            if self.idle.fill(&mut self.shaper, last.map(|last| last.is_some_and(|last| time_ns <= last))) {
+                batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
             }
             self.shaper.emit(batch, time_ns, held.elapsed_ns);
             self.hand_notes_over(batch, time_ns);

@@ -1,75 +1,208 @@
-//! Disks that `iostat -z` leaves out of a report, because they did nothing: their rates are 0 and not unknown. Else
-//! only the ticks in which all disks work would count.
-
-use std::collections::{HashMap, HashSet};
+//! Devices that `iostat -z` and `sar -z` leave out of a report, because they did nothing: their rates are 0 and not
+//! unknown. Else only the ticks in which all devices work would count.
+//!
+//! Without `-z` a device that does nothing has a row of zeros. Where such a row was seen, a device that is missing is
+//! gone, and nothing is known of it.
 
 use super::shaper::Shaper;
 
 /// What is told once of a log.
-pub const TOLD: &str = "iostat -z left disks out of some reports; there, they are taken as idle";
+pub const TOLD: &str = "the tool's option -z left devices out of some reports; there, they are taken as idle";
 
-/// The disks of one start of iostat.
+/// Tables that leave devices out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleTable {
+    /// Disks.
+    Disk,
+    /// Network adapters.
+    Network,
+    /// Their errors, a table of its own.
+    NetworkErrors,
+}
+
+/// How many tables there are.
+pub const TABLES: usize = 3;
+
+/// What each is called in documents of JSON; in XML adapters and their errors stand in one element.
+pub const KEYS: [&str; TABLES] = ["\"disk\"", "\"net-dev\"", "\"net-edev\""];
+
+impl IdleTable {
+    /// The table whose devices have this counter as an amount, which is 0 while nothing happens: averages over requests
+    /// are unknown then.
+    pub fn of(counter: &str) -> Option<IdleTable> {
+        let amount = |rest: &str| !["avg_s_per", "avg_bytes_per"].iter().any(|mean| rest.starts_with(mean));
+        match counter.split_once('.')? {
+            ("physical_disk", rest) if amount(rest) => Some(IdleTable::Disk),
+            ("network", rest) if rest.contains("_errors_") || rest.contains("_dropped_") => {
+                Some(IdleTable::NetworkErrors)
+            }
+            ("network", _) => Some(IdleTable::Network),
+            _ => None,
+        }
+    }
+}
+
+/// A device in a table.
+struct DeviceCells {
+    table: IdleTable,
+    instance: String,
+    columns: Vec<u32>,
+    /// It was in a report of this start.
+    is_seen: bool,
+}
+
+/// The devices of one start of a tool.
 #[derive(Default)]
-pub struct IdleDisks {
-    /// Columns of each that are 0 while it is idle.
-    known: HashMap<String, HashSet<u32>>,
+pub struct IdleDevices {
+    devices: Vec<DeviceCells>,
+    /// Series of the shaper that the devices above are of.
+    series: usize,
     generation: u32,
-    /// Those in this report.
-    shown: HashSet<String>,
-    /// The report has a table of disks.
-    has_table: bool,
-    /// A row of it could not be read.
-    is_damaged: bool,
+    /// A row of zeros was seen in these tables.
+    has_zeros: [bool; TABLES],
     /// Said already.
     is_told: bool,
 }
 
-impl IdleDisks {
-    /// iostat is started: other disks may be there.
+impl IdleDevices {
+    /// The tool is started: other devices may be there, and other options were given.
     pub fn begin(&mut self) {
-        *self = IdleDisks { is_told: self.is_told, ..IdleDisks::default() };
+        self.devices.iter_mut().for_each(|device| device.is_seen = false);
+        self.has_zeros = [false; TABLES];
     }
 
-    /// A table of disks begins.
-    pub fn table(&mut self) {
-        self.has_table = true;
-    }
-
-    /// A value of a disk was read.
-    pub fn value(&mut self, instance: &str, column: u32, shaper: &Shaper) {
-        if self.generation != shaper.generation {
-            self.known.clear();
-            self.generation = shaper.generation;
+    /// The row is read: fills in the devices that were left out of the tables that are whole. True where that is to be
+    /// told.
+    pub fn fill(&mut self, shaper: &mut Shaper, whole: [bool; TABLES]) -> bool {
+        self.learn(shaper);
+        let (mut filled, mut zeros) = (false, self.has_zeros);
+        for device in self.devices.iter_mut().filter(|device| !self.has_zeros[device.table as usize]) {
+            let values =
+                device.columns.iter().map(|column| shaper.row[*column as usize]).filter(|value| !value.is_nan());
+            // the most of them, where there are any
+            let most = values.fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))));
+            device.is_seen |= most.is_some();
+            zeros[device.table as usize] |= most == Some(0.0);
         }
-        if !self.shown.contains(instance) {
-            self.shown.insert(instance.to_owned());
-        }
-        if shaper.is_amount(column) && !self.known.get(instance).is_some_and(|columns| columns.contains(&column)) {
-            self.known.entry(instance.to_owned()).or_default().insert(column);
-        }
-    }
-
-    /// A row could not be read, or the report may be cut off: which disks are missing is not known.
-    pub fn damage(&mut self) {
-        self.is_damaged = true;
-    }
-
-    /// The report ends: fills in what was left out, unless some of it could not be read. True where that is to be told.
-    pub fn fill(&mut self, shaper: &mut Shaper) -> bool {
-        let is_whole = self.has_table && !self.is_damaged && self.generation == shaper.generation;
-        let mut filled = false;
-        if is_whole {
-            for columns in self.known.iter().filter(|(disk, _)| !self.shown.contains(*disk)).map(|(_, all)| all) {
-                for column in columns {
-                    shaper.fill(*column);
-                    filled = true;
-                }
+        self.has_zeros = zeros;
+        for device in self.devices.iter().filter(|device| device.is_seen) {
+            let table = device.table as usize;
+            let is_left_out = device.columns.iter().all(|column| shaper.row[*column as usize].is_nan());
+            if is_left_out && whole[table] && !self.has_zeros[table] {
+                device.columns.iter().for_each(|column| shaper.row[*column as usize] = 0.0);
+                filled = true;
             }
         }
-        (self.has_table, self.is_damaged) = (false, false);
-        self.shown.clear();
         let is_news = filled && !self.is_told;
         self.is_told |= filled;
         is_news
+    }
+
+    /// Takes up the columns that the shaper has given since.
+    fn learn(&mut self, shaper: &Shaper) {
+        if self.generation != shaper.generation {
+            (self.generation, self.series) = (shaper.generation, 0);
+            self.devices.clear();
+        }
+        for (column, series) in shaper.series().iter().enumerate().skip(self.series) {
+            let Some(table) = IdleTable::of(&series.counter) else { continue };
+            let is_of = |device: &&mut DeviceCells| device.table == table && device.instance == series.instance;
+            // the columns of a device are given one after the other
+            match self.devices.iter_mut().rev().find(is_of) {
+                Some(device) => device.columns.push(column as u32),
+                None => self.devices.push(DeviceCells {
+                    table,
+                    instance: series.instance.clone(),
+                    columns: vec![column as u32],
+                    is_seen: false,
+                }),
+            }
+        }
+        self.series = shaper.series().len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Read, run};
+
+    const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
+
+    fn told(read: &Read) -> usize {
+        read.notes.iter().filter(|note| note.text.contains("taken as idle")).count()
+    }
+
+    /// What sar prints at 13:20:09 and then every ten seconds: a processor at each time, and these rows of disks.
+    fn sar(rows: &str) -> Read {
+        run(&format!(
+            "{HEAD}13:20:09 CPU %user %idle\n13:20:19 all 1 99\n13:20:29 all 1 99\n13:20:39 all 1 99\n\
+             13:20:49 all 1 99\nAverage: all 1 99\n\n13:20:09 DEV tps rkB/s aqu-sz await\n{rows}\
+             Average: sda 6 1 0.6 2.5\n"
+        ))
+    }
+
+    #[test]
+    fn disks_that_sar_leaves_out_are_idle_up_to_the_last_row_of_their_table() {
+        let read = sar("13:20:19 sda 5 20 0.5 2\n13:20:19 sdb 4 16 0.5 2\n13:20:39 sdb 7 28 0.7 3\n");
+        let column = |counter: &str, disk: &str| read.column(&format!("physical_disk.{counter}"), disk);
+        let sda = column("transfers_per_s", "sda");
+        assert_eq!(sda[..3], [5.0, 0.0, 0.0]);
+        assert_eq!(column("transfers_per_s", "sdb")[..3], [4.0, 0.0, 7.0]);
+        assert!(column("avg_s_per_transfer", "sdb")[1].is_nan() && sda[3].is_nan(), "{sda:?}");
+        assert_eq!(told(&read), 1);
+    }
+
+    #[test]
+    fn without_the_option_a_missing_disk_is_gone() {
+        let read =
+            sar("13:20:19 sda 5 20 0.5 2\n13:20:19 sdb 4 16 0.5 2\n13:20:29 sda 0 0 0 0\n13:20:29 sdb 1 4 0 1\n\
+             13:20:39 sda 7 28 0.7 3\n");
+        assert!(read.column("physical_disk.transfers_per_s", "sdb")[2].is_nan());
+        assert_eq!(told(&read), 0);
+    }
+
+    #[test]
+    fn a_broken_row_hides_who_was_left_out() {
+        let read =
+            sar("13:20:19 sda 5 20 0.5 2\n13:20:19 sdb 4 16 0.5 2\n13:20:29 sda 5 20\n13:20:39 sdb 7 28 0.7 3\n");
+        assert!(read.column("physical_disk.transfers_per_s", "sda")[1].is_nan());
+    }
+
+    #[test]
+    fn documents_leave_out_disks_and_adapters() {
+        let sample = |second: u32, disks: &str| {
+            format!(
+                "{{\"timestamp\": \"2026-11-21T19:05:{second:02}+0000\", \"avg-cpu\": {{\"user\": 1.0, \
+                 \"idle\": 99.0}}, \"disk\": [{disks}]}}"
+            )
+        };
+        let disk = |name: &str, reads: u32| {
+            format!("{{\"disk_device\": \"{name}\", \"r/s\": {reads}.0, \"rkB/s\": {}.0, \"r_await\": 2.0}}", 4 * reads)
+        };
+        let samples = [
+            sample(1, &disk("sda", 1)),
+            sample(2, &format!("{}, {}", disk("sda", 10), disk("sdb", 5))),
+            sample(3, ""),
+            sample(4, &disk("sdb", 6)),
+        ];
+        let text = format!(
+            "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"release\": \"6.1.0\", \"date\": \"2026-11-21\", \
+             \"statistics\": [{}]}}]}}}}",
+            samples.join(", ")
+        );
+        let read = run(&text);
+        let column = |counter: &str, disk: &str| read.column(&format!("physical_disk.{counter}"), disk);
+        assert_eq!(column("reads_per_s", "sda"), [10.0, 0.0, 0.0]);
+        assert_eq!(column("reads_per_s", "sdb"), [5.0, 0.0, 6.0]);
+        assert!(column("avg_s_per_read", "sda")[1].is_nan());
+        assert_eq!(told(&read), 1);
+
+        let text = format!(
+            "{HEAD}13:20:09 IFACE rxpck/s txpck/s rxkB/s txkB/s\n13:20:19 lo 2 2 1 1\n13:20:19 eth0 5 5 1 1\n\
+             13:20:29 eth0 6 6 1 1\n13:20:39 lo 3 3 1 1\n"
+        );
+        let read = run(&text);
+        assert_eq!(read.column("network.received_packets_per_s", "lo"), [2.0, 0.0, 3.0]);
+        assert_eq!(read.column("network.received_packets_per_s", "eth0"), [5.0, 6.0, 0.0]);
     }
 }

@@ -8,7 +8,7 @@ use diskwright_base::text::same_host;
 use super::calendar;
 use super::clock::SysstatClock;
 use super::head_line::HeadLine;
-use super::idle::{self, IdleDisks};
+use super::idle::{self, IdleDevices, TABLES};
 use super::machine::{ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
@@ -28,7 +28,10 @@ struct IostatTextLog<'b, 'c> {
     /// The machine that is read, once it is known.
     wanted: Option<String>,
     shaper: Shaper,
-    idle: IdleDisks,
+    idle: IdleDevices,
+    /// The report has a table of disks, and all of its rows could be read.
+    has_disks: bool,
+    is_damaged: bool,
     table: Option<HeadingTable>,
     /// Blanks before the headings: sums over groups of disks are set in further.
     indent: usize,
@@ -88,7 +91,9 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         head: HeadLine::default(),
         wanted: options.host.clone(),
         shaper: Shaper::new(),
-        idle: IdleDisks::default(),
+        idle: IdleDevices::default(),
+        has_disks: false,
+        is_damaged: false,
         table: None,
         indent: 0,
         is_behind_blank: false,
@@ -110,7 +115,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         return Ok(());
     }
     // the last report may be cut off
-    log.idle.damage();
+    log.is_damaged = true;
     log.end_of_report()?;
     log.end()
 }
@@ -157,7 +162,7 @@ impl IostatTextLog<'_, '_> {
                 self.heading(&[&["CPU"], &words[1..]].concat())
             } else {
                 self.heading(&words)?;
-                self.idle.table();
+                self.has_disks = true;
                 Ok(())
             };
         }
@@ -249,9 +254,6 @@ impl IostatTextLog<'_, '_> {
                     self.values += 1;
                     if let Some(slot) = self.shaper.slot(&table.report, name, &instance) {
                         self.shaper.put(slot, value);
-                        if table.report != "cpu" {
-                            self.idle.value(&instance, slot.column, &self.shaper);
-                        }
                     }
                 }
             }
@@ -259,7 +261,7 @@ impl IostatTextLog<'_, '_> {
             Err(_) if is_behind_blank || calendar::moment(text, self.order).is_some() => return false,
             Err(misfit) => {
                 let said = if misfit == Misfit::Short { "fewer" } else { "more" };
-                self.idle.damage();
+                self.is_damaged = true;
                 self.skip(&format!("a row with {said} cells than its table has headings"));
             }
         }
@@ -274,6 +276,8 @@ impl IostatTextLog<'_, '_> {
         self.table = None;
         // headings without a row are a report too: `-z` leaves out idle disks
         let is_empty = self.values == 0 && (self.headings.is_empty() || self.printed.is_none());
+        let is_whole = self.has_disks && !self.is_damaged;
+        (self.has_disks, self.is_damaged) = (false, false);
         self.headings.clear();
         if is_empty {
             return Ok(());
@@ -310,7 +314,7 @@ impl IostatTextLog<'_, '_> {
             }
             self.batch.topology(time_ns, &self.head.machine().topology());
         }
-        if self.idle.fill(&mut self.shaper) {
+        if self.idle.fill(&mut self.shaper, [is_whole; TABLES]) {
             self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
         }
         self.shaper.emit(self.batch, time_ns, since);

@@ -6,6 +6,7 @@ use diskwright_base::text::same_host;
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
+use super::idle::{self, IdleDevices, TABLES};
 use super::machine::SysstatMachine;
 use super::shaper::Shaper;
 use super::template::StampPart;
@@ -84,6 +85,9 @@ pub struct SysstatSession<'b, 'c> {
     chosen: Option<String>,
     /// The row.
     pub shaper: Shaper,
+    idle: IdleDevices,
+    /// Tables of devices that are in this sample.
+    pub tables: [bool; TABLES],
     /// The time of the sample before, of this document.
     before_ns: Option<i64>,
     is_announced: bool,
@@ -112,6 +116,8 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             host: HostHead::default(),
             chosen: options.host.clone(),
             shaper: Shaper::new(),
+            idle: IdleDevices::default(),
+            tables: [false; TABLES],
             before_ns: None,
             is_announced: false,
             documents: 0,
@@ -126,6 +132,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
                 self.host = HostHead { name: text.to_owned(), ..HostHead::default() };
                 self.before_ns = None;
                 self.documents += 1;
+                self.idle.begin();
             }
             "release" => self.host.kernel = text.to_owned(),
             "date" | "file-date" => self.host.date = text.to_owned(),
@@ -151,6 +158,7 @@ impl SysstatSession<'_, '_> {
     /// The row is read: gives it its time and hands it over.
     pub fn tick(&mut self, said: &[(StampPart, String)], place: u64) -> Result<(), LogError> {
         self.host.samples += 1;
+        let tables = std::mem::take(&mut self.tables);
         if !self.is_of_host() {
             return Ok(());
         }
@@ -176,6 +184,9 @@ impl SysstatSession<'_, '_> {
             return Ok(());
         }
         self.announce(time_ns);
+        if self.idle.fill(&mut self.shaper, tables) {
+            self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
+        }
         self.shaper.emit(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)));
         self.shaper.tidy();
         self.ticks += 1;

@@ -204,10 +204,12 @@ impl SadfRowsLog<'_, '_> {
             Headings::Interrupts => return self.interrupts(origin, cells),
             Headings::Table(table, width) if cells.len() != *width => {
                 let text = format!("a row of `{}` whose number of cells differs from its headings", table.report);
+                self.collector.damage();
                 self.skip(&text);
             }
             Headings::Table(table, _) => {
                 if !put_row(&mut self.collector, origin, table, cells)? {
+                    self.collector.damage();
                     self.skip(WORDS);
                 }
             }
@@ -217,6 +219,9 @@ impl SadfRowsLog<'_, '_> {
                     are_rows &= put_row(&mut self.collector, origin, table, part)?;
                 }
                 let is_cut = !cells.len().is_multiple_of(*width);
+                if !are_rows || is_cut {
+                    self.collector.damage();
+                }
                 if !are_rows {
                     self.skip(WORDS);
                 }

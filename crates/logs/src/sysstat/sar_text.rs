@@ -282,6 +282,7 @@ impl SarTextLog<'_, '_> {
             // what is no row must not move the time
             Err(because) => {
                 self.skip(&because);
+                self.collector.damage();
                 Ok(())
             }
         };

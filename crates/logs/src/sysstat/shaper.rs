@@ -97,18 +97,9 @@ impl Shaper {
         }
     }
 
-    /// True where a column is 0 while nothing happens: averages over requests are unknown then.
-    pub fn is_amount(&self, column: u32) -> bool {
-        let counter = self.series.get(column as usize).map_or("", |series| &series.counter);
-        counter.starts_with("physical_disk.")
-            && !["avg_s_per", "avg_bytes_per"].iter().any(|mean| counter.contains(mean))
-    }
-
-    /// Puts 0 where there is no value.
-    pub fn fill(&mut self, column: u32) {
-        if let Some(cell) = self.row.get_mut(column as usize).filter(|cell| cell.is_nan()) {
-            *cell = 0.0;
-        }
+    /// What the columns of the row are.
+    pub fn series(&self) -> &[Series] {
+        &self.series
     }
 
     fn find(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {

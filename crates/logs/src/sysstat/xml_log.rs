@@ -2,6 +2,7 @@
 //! are read one at a time; comments, declarations and unknown elements pass.
 
 use super::columns::Reports;
+use super::idle::IdleTable;
 use super::json;
 use super::keeper::{DocumentWriter, SysstatSession};
 use super::stream::StreamWindow;
@@ -165,7 +166,17 @@ impl SysstatXmlLog<'_, '_, '_> {
                 self.place = place;
             }
             "boot" => self.keep.restart(&parts()),
-            _ if self.stamp.is_some() => self.values(&tag),
+            _ if self.stamp.is_some() => {
+                match tag.name.as_str() {
+                    "disk" => self.keep.tables[IdleTable::Disk as usize] = true,
+                    "network" => {
+                        self.keep.tables[IdleTable::Network as usize] = true;
+                        self.keep.tables[IdleTable::NetworkErrors as usize] = true;
+                    }
+                    _ => {}
+                }
+                self.values(&tag);
+            }
             _ => {}
         }
         if tag.is_empty {
@@ -227,7 +238,13 @@ impl SysstatXmlLog<'_, '_, '_> {
     }
 
     fn value(&mut self, report: &str, name: &str, instance: &str, text: &str) {
-        let Some(value) = plain_number(text) else { return };
+        let Some(value) = plain_number(text) else {
+            // a device that was not left out may be the one that it is of
+            if !text.trim().is_empty() {
+                self.keep.tables = Default::default();
+            }
+            return;
+        };
         if let Some(slot) = self.keep.shaper.slot(report, name, instance) {
             self.keep.shaper.put(slot, value);
         }

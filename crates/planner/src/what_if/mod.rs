@@ -71,8 +71,8 @@ pub struct WhatIf {
 
 /// Above this error a model does not explain what there is, and nothing is said of what there might be.
 const MOST_ERROR: f64 = 0.5;
-/// Up to this error it is trusted.
-const TRUSTED_ERROR: f64 = 0.25;
+/// Up to this mean error on what it was not fitted to, a model is trusted: this one, and a description of a device.
+pub const TRUSTED_ERROR: f64 = 0.25;
 
 /// What a change asks of the model.
 struct Scenario<'a> {

@@ -4,7 +4,8 @@
 //! law): its time alone, the time of those that are found there, and less for the part of that in service that is
 //! over already. With one server and random arrivals `t = s` and `u = s² (1 - c²) / 2`, where `c²` is the squared
 //! coefficient of variation of its times (Pollaczek and Khinchine; Jain 1991, M/G/1); in closed loops it is the
-//! arrival theorem of mean value analysis (Reiser and Lavenberg 1980). All three are fitted, because a member has
+//! arrival theorem of mean value analysis (Reiser and Lavenberg 1980), with `q` and `l` as they are without the program
+//! that asks. All three are fitted, because a member has
 //! neither one server nor is its own load alone what slows it; `u` only where it explains enough to be worth a
 //! number (Schwarz 1978). A front-end read is one member's response; a write is
 //! so many of them as the level says (the slowest of two is 1.5 exponential times,
@@ -21,6 +22,10 @@ use crate::series::{FrontLoad, FrontSums};
 
 /// Places of a curve with less than this share of the requests say nothing.
 const LEAST_SHARE: f64 = 0.002;
+/// Programs that are added one by one at most: of more, one makes no difference.
+const MOST_ADDED: f64 = 2000.0;
+/// Fits with what requests find by the fit before; the third differs little from the second.
+const ROUNDS: usize = 4;
 /// Loads that must have been seen, each in both halves, for a model.
 const LEAST_PLACES: usize = 3;
 
@@ -166,7 +171,13 @@ impl ResponseModel {
         if fitted.len() < LEAST_PLACES || tried.len() < LEAST_PLACES {
             return None;
         }
-        model.take(&fitted)?;
+        model.take(&fitted.iter().map(|p| (p, [1.0, 1.0])).collect::<Vec<_>>())?;
+        for _ in 0..ROUNDS {
+            let Some(think_s) = think_s else { break };
+            let found = |p: &FittedLoad| model.found_by_one(p, think_s);
+            let rows: Vec<(&FittedLoad, [f64; 2])> = fitted.iter().map(|p| (p, found(p))).collect();
+            model.take(&rows)?;
+        }
         model.seen = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
         model.light_s = fitted.first().map_or(f64::NAN, |p| p.response_s);
         let weight: f64 = tried.iter().map(|p| p.weight).sum();
@@ -196,9 +207,20 @@ impl ResponseModel {
         found.map_or(f64::INFINITY, |found| found.response_s / p.front.response_s - 1.0)
     }
 
-    /// The numbers, by least squares of the relative errors: `1 = s / R + t l - u l / R`.
-    fn take(&mut self, points: &[FittedLoad]) -> Option<()> {
-        let row = |p: &FittedLoad| ([1.0 / p.response_s, p.load, -p.load / p.response_s], p.weight);
+    /// Of programs that wait, what one of them finds in flight and sees of the load, as shares of what there is with it
+    /// (the arrival theorem: it finds what there is without it).
+    fn found_by_one(&self, p: &FittedLoad, think_s: f64) -> [f64; 2] {
+        let users = p.front.requests() * (p.front.response_s + think_s);
+        let by_one = self.one_by_one(p.front, Population { users, think_s });
+        by_one.map_or([1.0, 1.0], |[before, with]| [before.queue / with.queue, before.load / with.load])
+    }
+
+    /// The numbers, by least squares of the relative errors: `1 = s / R + t l - u l / R`, with the shares of queue and
+    /// load that requests find.
+    fn take(&mut self, points: &[(&FittedLoad, [f64; 2])]) -> Option<()> {
+        let row = |(p, [queue, load]): &(&FittedLoad, [f64; 2])| {
+            ([1.0 / p.response_s, p.load * queue, -p.load * load / p.response_s], p.weight)
+        };
         let rows: Vec<([f64; 3], f64)> = points.iter().map(row).collect();
         let all: f64 = rows.iter().map(|row| row.1).sum();
         let alone =
@@ -268,8 +290,40 @@ impl ResponseModel {
         response.is_finite().then(|| counters(&point, self.load(&point), response))
     }
 
+    /// Programs that wait, added one by one: each finds what there is without it (exact mean value analysis, Reiser
+    /// and Lavenberg 1980). The member without the last of them, and with it; `None` of so many that one makes no
+    /// difference.
+    fn one_by_one(&self, point: LoadPoint, population: Population) -> Option<[MemberState; 2]> {
+        let Population { users, think_s } = population;
+        if !(users > 0.0 && users <= MOST_ADDED) {
+            return None;
+        }
+        let mix = point.scaled(1.0 / point.requests());
+        let share = mix.writes;
+        let (of_front, load) = (1.0 - share + share * self.write_ratio, self.load(&mix));
+        let mut state = MemberState::default();
+        // the first is the part of one that is over
+        let mut count = users - users.ceil() + 1.0;
+        loop {
+            let response = self.alone_s + self.each_s * state.queue - self.begun * state.load;
+            let response = response.max(1e-3 * self.alone_s);
+            let requests = count / (response * of_front + think_s);
+            let with = MemberState { requests, load: requests * load, queue: requests * load * response };
+            count += 1.0;
+            if count > users + 1e-9 {
+                return Some([state, with]);
+            }
+            state = with;
+        }
+    }
+
     /// A load of programs that wait: `X = N / (R + Z)`.
     pub fn closed(&self, point: LoadPoint, population: Population) -> Option<DeviceCounters> {
+        if let Some([_, found]) = self.one_by_one(point, population) {
+            let response = population.users / found.requests - population.think_s;
+            let found = point.scaled(found.requests / point.requests());
+            return response.is_finite().then(|| counters(&found, self.load(&found), response));
+        }
         let mix = point.scaled(1.0 / point.requests());
         let most = population.users / (population.think_s + 1e-6);
         let (mut low, mut high) = (0.0, if self.is_flat() { most } else { most.min(self.most(point)) });
@@ -283,6 +337,14 @@ impl ResponseModel {
         let response = population.users / low - population.think_s;
         (low > 0.0 && response.is_finite()).then(|| counters(&found, self.load(&found), response))
     }
+}
+
+/// What there is on a member, and requests a second of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct MemberState {
+    requests: f64,
+    load: f64,
+    queue: f64,
 }
 
 /// A load on a member and what it answered in.

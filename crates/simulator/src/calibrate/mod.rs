@@ -3,7 +3,8 @@
 //! of physics alone: times and rates with limits (`limits.rs`), the same with work that all share (`shared.rs`),
 //! parts that work side by side behind a processor (`flash.rs`), an arm over a turning disk (`arm.rs`). Each is
 //! fitted by simulating what was measured (`fit.rs`), and the one for which most speaks is taken. Cells that are
-//! put aside are never seen by the fit; the error is told on them. `burst.rs` finds credits that run out.
+//! put aside are never seen by the fit; the error is told on them. `repeats.rs` says what a device varies by itself,
+//! and `burst.rs` finds credits that run out.
 
 mod arm;
 pub mod burst;
@@ -12,6 +13,7 @@ mod flash;
 mod form;
 mod known;
 mod limits;
+mod repeats;
 mod shared;
 mod write;
 
@@ -23,6 +25,7 @@ use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
 use burst::MeasuredCredits;
 pub use known::MissingCells;
+pub use repeats::MeasurementNoise;
 
 /// What was measured: a closed loop, or requests that came by themselves.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +131,8 @@ pub struct CalibratedDrive {
     pub fitted: Vec<CellPrediction>,
     /// Cells that were not.
     pub aside: Vec<CellPrediction>,
+    /// What the device varies by itself, where a setting was measured twice.
+    pub noise: Option<MeasurementNoise>,
     /// What the description does not know.
     pub notes: Vec<String>,
 }
@@ -165,6 +170,8 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
 /// # Errors
 /// What was not measured and is needed.
 pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result<CalibratedDrive, CalibrationError> {
+    let noise = repeats::noise(cells);
+    let cells = &repeats::medians(cells);
     let fitted: Vec<&CalibrationCell> = cells.iter().filter(|cell| !cell.aside).collect();
     let known = known::KnownCells::of(&fitted, device)?;
     let best = fit::best(&known, forms(&known));
@@ -191,6 +198,7 @@ pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result
         toml,
         fitted: fitted.iter().map(predict).collect(),
         aside: cells.iter().filter(|cell| cell.aside).map(|cell| predict(&cell)).collect(),
+        noise,
         entry,
         notes,
     })

@@ -38,10 +38,12 @@ enum DevicePlace {
     First,
     /// In brackets: `sd 0:0:0:0: [sda] …`.
     Brackets,
+    /// As its number behind these words: `Failing path 8:16.`.
+    Number(&'static str),
 }
 
 /// Messages that count: a part of their text, and where their device stands (block/blk-core.c, fs/buffer.c,
-/// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md).
+/// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md; dm-mpath.c also where the multipath daemon fails a path).
 const PATTERNS: &[(&str, DevicePlace)] = &[
     ("I/O error, dev ", DevicePlace::Behind(", dev ")),
     ("critical medium error, dev ", DevicePlace::Behind(", dev ")),
@@ -62,14 +64,16 @@ const PATTERNS: &[(&str, DevicePlace)] = &[
     ("controller is down; will reset", DevicePlace::Behind("nvme ")),
     ("Device not ready; aborting", DevicePlace::Behind("nvme ")),
     ("Disk failure on ", DevicePlace::Behind("Disk failure on ")),
+    ("Failing path ", DevicePlace::Number("Failing path ")),
 ];
 
 /// The device of a message that counts.
 pub fn device(message: &str) -> Option<&str> {
     let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
-    let ends = |c: char| matches!(c, ' ' | ',' | ']' | ':' | '.');
+    let is_number = matches!(place, DevicePlace::Number(_));
+    let ends = |c: char| matches!(c, ' ' | ',' | ']' | '.') || c == ':' && !is_number;
     let rest = match place {
-        DevicePlace::Behind(words) => message.split_once(words)?.1,
+        DevicePlace::Behind(words) | DevicePlace::Number(words) => message.split_once(words)?.1,
         DevicePlace::First => message,
         DevicePlace::Brackets => message.split_once('[')?.1,
     };
@@ -81,7 +85,7 @@ fn is_of_media(disk: &str) -> bool {
     ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
 }
 
-/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0`, `ata1`.
+/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0`, `ata1`, `8:16`.
 fn disk(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -93,10 +97,15 @@ fn disk(sys: &Path, device: &str) -> Option<String> {
         let place = std::fs::canonicalize(sys.join("block").join(disk));
         device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device))
     };
+    let has_number = |disk: &&String| {
+        let number = std::fs::read_to_string(sys.join("block").join(disk).join("dev"));
+        device.contains(':') && number.is_ok_and(|number| number.trim() == device)
+    };
     let found = all.iter().find(|disk| *disk == device).or_else(|| all.iter().find(is_part));
     found
         .or_else(|| all.iter().find(controller))
         .or_else(|| all.iter().find(behind))
+        .or_else(|| all.iter().find(has_number))
         .filter(|disk| !is_of_media(disk))
         .cloned()
 }
@@ -201,6 +210,8 @@ mod tests {
             ("sd 2:0:0:0: [sdb] tag#17 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK", Some("sdb")),
             ("nvme nvme0: I/O 12 QID 3 timeout, aborting", Some("nvme0")),
             ("md/raid1:md0: Disk failure on sdb1, disabling device.", Some("sdb1")),
+            ("device-mapper: multipath: 253:3: Failing path 8:16.", Some("8:16")),
+            ("device-mapper: multipath: 253:3: Reinstating path 8:16.", None),
             ("usb 1-1: new high-speed USB device number 2", None),
             ("EXT4-fs (sda1): mounted filesystem", None),
         ] {
@@ -221,6 +232,19 @@ mod tests {
         for disk in ["sr0", "fd0"] {
             assert!(watch.find("physical_disk.kernel_messages", disk).is_none(), "{disk}");
         }
+    }
+
+    #[test]
+    fn a_failed_path_is_found_by_its_number() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("dev/kmsg", "").put("sys/block/sda/dev", "8:0\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        let lines =
+            ["8:0", "8:16"].map(|path| format!("4,1,1,-;device-mapper: multipath: 253:3: Failing path {path}.\n"));
+        machine.put("dev/kmsg", lines.concat());
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
     }
 
     #[test]
