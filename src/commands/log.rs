@@ -17,7 +17,7 @@ use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::merge::{self, MergeMember};
 use super::processes::Processes;
-use super::{Failure, read_ahead, temporary, when};
+use super::{Failure, temporary, when};
 
 /// The stretch of a log that a command looks at.
 #[derive(Args, Clone, Default)]
@@ -325,17 +325,18 @@ impl Logs {
     ) -> Result<(), Failure> {
         let mut reader = LogReader::open(path)?;
         reader.window(from_ns, to_ns);
+        let mut frame = Frame::default();
         let mut extended = None;
         let mut view = match self.distributions {
             Distributions::LeftOut => LatencyView::without_figures(),
             _ => LatencyView::default(),
         };
-        read_ahead::each_item(reader, |item, frame| {
+        while let Some(item) = reader.next(&mut frame)? {
             match item {
                 LogItem::Frame => {
-                    let viewed = if self.distributions == Distributions::Steps { None } else { view.of(frame) };
+                    let viewed = if self.distributions == Distributions::Steps { None } else { view.of(&frame) };
                     self.has_latency.set(self.has_latency.get() || viewed.is_some());
-                    let frame = viewed.as_ref().unwrap_or(frame);
+                    let frame = viewed.as_ref().unwrap_or(&frame);
                     let extended = self.said.extended(frame, &mut extended);
                     each(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
                 }
@@ -353,8 +354,8 @@ impl Logs {
                     note.map_or(Ok(()), |note| each(LogPiece::Note(note)))?;
                 }
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }
 

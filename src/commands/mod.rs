@@ -40,7 +40,6 @@ mod output_file;
 mod plan;
 mod probe;
 mod processes;
-mod read_ahead;
 mod record;
 mod report;
 mod select;
