@@ -1,7 +1,7 @@
 //! From names to nodes: what a rule's counter means at the instance that the
 //! rule is judged for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use diskwright_base::arithmetic::member_load;
 use diskwright_base::catalogue::OverInstances;
@@ -80,11 +80,22 @@ pub(crate) struct NodeBuilder<'a> {
     /// What each node is, the same text in every program: states go by it.
     pub keys: Vec<String>,
     ids: HashMap<String, NodeId>,
+    /// Counters that are not there: many rules ask for the same.
+    absent: HashSet<String>,
+    /// Kept to be refilled.
+    key: String,
 }
 
 impl<'a> NodeBuilder<'a> {
     pub fn new(scene: &'a SchemaIndex<'a>) -> NodeBuilder<'a> {
-        NodeBuilder { scene, nodes: Vec::new(), keys: Vec::new(), ids: HashMap::new() }
+        NodeBuilder {
+            scene,
+            nodes: Vec::new(),
+            keys: Vec::new(),
+            ids: HashMap::new(),
+            absent: HashSet::new(),
+            key: String::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, key: String, node: ProgramNode) -> NodeId {
@@ -103,13 +114,20 @@ impl<'a> NodeBuilder<'a> {
 
     /// A counter of one instance.
     pub fn cells(&mut self, counter: &str, instance: &str) -> Option<NodeId> {
-        let key = format!("{counter}@{instance}");
-        if let Some(&id) = self.ids.get(&key) {
+        self.key.clear();
+        [counter, "@", instance].iter().for_each(|part| self.key.push_str(part));
+        if let Some(&id) = self.ids.get(&self.key) {
             return Some(id);
         }
-        let plan = self.scene.plan(counter, instance)?;
+        if self.absent.contains(&self.key) {
+            return None;
+        }
+        let Some(plan) = self.scene.plan(counter, instance) else {
+            self.absent.insert(self.key.clone());
+            return None;
+        };
         let is_total = plan.kind() == CounterKind::Total;
-        Some(self.push(key, ProgramNode::Cells { plan, is_total }))
+        Some(self.push(self.key.clone(), ProgramNode::Cells { plan, is_total }))
     }
 
     /// A counter over several instances, by the catalogue's rule for it.
