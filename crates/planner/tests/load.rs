@@ -41,7 +41,8 @@ fn disks_are_summed_before_percentiles_are_taken() {
 #[test]
 fn a_single_disk_has_the_percentile_of_all_requests() {
     let alone = series(
-        "[watch]\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nrate = \"60/s\"\nsize = \"8KB\"\n",
+        "[watch]\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nrate = \"60/s\"\n\
+         size = \"8KB\"\n",
     );
     for percentile in [50.0, 95.0, 99.0] {
         let found = demand_from_series(&alone, &options(percentile)).expect("a load");
