@@ -296,7 +296,7 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
     }
     if series.split_by_bytes {
         for field in ["reads_per_s", "writes_per_s"] {
-            mark(field, "the log counts reads and writes together; split by their bytes".into());
+            mark(field, "the log counts reads and writes together, perhaps with discards; split by their bytes".into());
         }
     }
     if series.swap[2] > 0.0 {
