@@ -59,6 +59,12 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     let served = ["disk", "system.toml", "--socket", "disk.socket", "--for", "300ms"];
     assert!(done(&folder, &served).contains("serving disk"));
 
+    // one result has each setting once; the same twice tells what it varies by: here by nothing
+    assert!(answer["repeats"].is_null(), "{answer}");
+    assert!(done(&folder, &["plan", "--calibrate", "quick.json"]).contains("No setting was measured twice"));
+    let twice = done(&folder, &["plan", "--calibrate", "quick.json", "quick.json"]);
+    let said = twice.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("The same setting measured twice differs by 0.0 % on average (15 settings"), "{twice}");
     refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
     refused(&folder, &["plan", "--log", "x"], "--calibrate");
     fs::write(folder.join("no.json"), "{}").expect("written");

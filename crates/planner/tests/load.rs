@@ -38,6 +38,21 @@ fn disks_are_summed_before_percentiles_are_taken() {
     assert!((found.summary.oversize - each / planned).abs() < 1e-9 && found.summary.oversize > 1.7, "{each}");
 }
 
+#[test]
+fn a_single_disk_has_the_percentile_of_all_requests() {
+    let alone = series(
+        "[watch]\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nrate = \"60/s\"\n\
+         size = \"8KB\"\n",
+    );
+    for percentile in [50.0, 95.0, 99.0] {
+        let found = demand_from_series(&alone, &options(percentile)).expect("a load");
+        let [disk] = &found.summary.devices[..] else { panic!("{:?}", found.summary.devices) };
+        let planned = found.demand.requests_per_s();
+        assert!((disk.requests_per_s / planned - 1.0).abs() < 1e-9, "{} and {planned}", disk.requests_per_s);
+        assert!((found.summary.oversize - 1.0).abs() < 1e-9, "{}", found.summary.oversize);
+    }
+}
+
 /// Ten days of one-minute ticks with a busy afternoon, and room that grows by so much a day.
 fn days(count: i64, grows: impl Fn(f64) -> f64) -> LoadSeries {
     let mut one = in_turn();

@@ -97,10 +97,13 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
         noise.settings, noise.worst_run
     );
     text += &match noise.least_error > GOAL {
-        true => format!("The device itself varies too much for an error below {least:.1} %."),
+        true => format!(
+            "The device itself varies by more than a description may: against a single measurement, no error can be \
+             below {least:.1} %."
+        ),
         false => format!("That alone makes an error of {least:.1} % against a single measurement."),
     };
-    text
+    text + " Errors here are against the medians of repeated settings."
 }
 
 /// For people: how far off it is comes first.

@@ -296,7 +296,7 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
     }
     if series.split_by_bytes {
         for field in ["reads_per_s", "writes_per_s"] {
-            mark(field, "the log counts reads and writes together; split by their bytes".into());
+            mark(field, "the log counts reads and writes together, perhaps with discards; split by their bytes".into());
         }
     }
     if series.swap[2] > 0.0 {
@@ -424,7 +424,11 @@ struct MeasuredParts<'a> {
 fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     let (ticks, options) = (&series.ticks, parts.options);
     let bytes = distribution(ticks, |t| t.bytes() as f32);
-    let devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
+    let mut devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
+    // those of a device are read from a histogram; of a single one all requests are its own
+    if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
+        single.requests_per_s = parts.reached;
+    }
     let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
     let interval_s = median_s(ticks);

@@ -41,6 +41,10 @@ const LEAST_STRETCHES: usize = 8;
 const LEAST_FALL: f64 = 1.4;
 /// Most that stretches on each side scatter, as a share of their mean.
 const MOST_SCATTER: f64 = 0.15;
+/// Above the baseline by this factor, a stretch is no noise around it.
+const ABOVE: f64 = 1.2;
+/// A bucket that is empty cannot give this share of what it held once more: the device was only slower for a while.
+const AGAIN: f64 = 0.25;
 
 impl MeasuredCredits {
     /// The limit in a description whose rate was fitted with credits left.
@@ -80,6 +84,18 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
             |per_s: f64, seconds: f64| drawn = (drawn + (per_s * unit(course) - baseline) * seconds).max(0.0);
         draw(course.per_s.first().copied().unwrap_or(0.0), course.ramp_s);
         course.per_s[..steps].iter().for_each(|per_s| draw(*per_s, course.step_s));
+    }
+    // what is served later, without credits, is what flows in and what was spared since
+    let mut left: f64 = 0.0;
+    for (number, course) in courses.iter().enumerate().skip(run) {
+        for per_s in &course.per_s[if number == run { place } else { 0 }..] {
+            let used = per_s * unit(course);
+            let spared = if used > baseline * ABOVE { baseline - used } else { (baseline - used).max(0.0) };
+            left = (left + spared * course.step_s).min(drawn);
+        }
+        if left < -AGAIN * drawn {
+            return None;
+        }
     }
     let burst = mean(&course.per_s[..place]) * unit(course);
     (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run })
@@ -137,6 +153,16 @@ mod tests {
         let found = find(&[course(&[(100.0, 20), (25.0, 20)], mib)]).expect("a fall");
         assert!(found.of_bytes && found.baseline == 25.0 * mib && found.burst == 100.0 * mib);
         assert!((found.credits / (75.0 * mib * 2.5) - 1.0).abs() < 1e-9, "{}", found.credits);
+    }
+
+    #[test]
+    fn a_device_that_is_fast_again_was_slow_for_a_while() {
+        let slow = course(&[(90_000.0, 10), (60_000.0, 10)], 4096.0);
+        assert!(find(std::slice::from_ref(&slow)).is_some());
+        assert_eq!(find(&[slow.clone(), course(&[(110_000.0, 20)], 4096.0)]), None);
+        // what was spared while little was asked may be used
+        let later = [course(&[(1000.0, 100)], 4096.0), course(&[(90_000.0, 5), (60_000.0, 10)], 4096.0)];
+        assert!(find(&[&[slow], &later[..]].concat()).is_some());
     }
 
     #[test]
