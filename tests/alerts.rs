@@ -3,8 +3,19 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use diskwright_base::{Schema, Series, Tick};
+use diskwright_datastore::{LogWriter, WriterOptions};
 
 use crate::common::{command, diskwright, folder, said, success, text, until};
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-11-21 22:00:00 UTC.
+const START: i64 = 1_795_298_400 * SECOND;
 
 /// An alert that every machine raises at its second tick.
 const OWN: &str = r#"
@@ -152,4 +163,101 @@ fn an_alert_ends_a_watch_with_failure_where_that_was_asked() {
     assert!(said(&wrong).contains("did you mean `own.always`?"), "{}", said(&wrong));
     let left_out = watch(&["--fail-on", "any", "--no-alert", "own.always", "--no-alert", "verdict.stable"]);
     assert_eq!(left_out.status.code(), Some(0), "{}", said(&left_out));
+}
+
+/// A disk that is slow from the first second and queues from the sixtieth on.
+fn slow_then_queueing(place: &Path) {
+    let series = |name: &str| Series { counter: format!("physical_disk.{name}"), instance: "sda".into(), scale: 1.0 };
+    let counters = ["reads", "read_bytes", "read_time_s", "busy_time_s", "weighted_time_s"];
+    let schema = Arc::new(Schema::new(counters.map(series).to_vec()));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
+    for second in 1..=120 {
+        let queue = if second < 60 { 1.0 } else { 40.0 };
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[100.0, 409_600.0, queue, 1.0, queue]).expect("room");
+    }
+    writer.close().expect("closed");
+}
+
+#[test]
+fn a_rule_that_shares_the_alert_of_another_ends_a_watch_too() {
+    let folder = folder("alerts-joined");
+    let (rules, log) = (folder.join("own.toml"), folder.join("log"));
+    let rule = |id: &str, counter: &str, above: &str| {
+        format!(
+            "\n[[rule]]\nid = \"{id}\"\ntitle = \"{id}\"\nobject = \"physical_disk\"\nbottleneck = \"disk\"\n\
+             severity = \"warning\"\nall = [{{ counter = \"{counter}\", above = {above} }}]\nsource = \"test\"\n\
+             explain = \"test\"\nalert = {{ hold = \"5s\" }}\n"
+        )
+    };
+    let pack = OWN.split("\n[[rule]]").next().expect("the head of a pack");
+    let both = rule("own.first", "reads_per_s", "0") + &rule("own.second", "avg_queue_length", "20");
+    fs::write(&rules, format!("{pack}{both}")).expect("a file");
+    slow_then_queueing(&log);
+    let alerts = format!("--alerts={}", text(&rules));
+    let watch = |more: &[&str]| {
+        let arguments = ["watch", text(&log), "--no-screen", "--no-alert", "verdict.stable", &alerts];
+        diskwright(&[&arguments, more].concat())
+    };
+    let second = watch(&["--fail-on", "own.second"]);
+    let shown = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{shown}{}", said(&second));
+    let why = "--fail-on: alert own.second began; it shares alert own.first, which has the same cause";
+    assert!(said(&second).contains(why), "{}", said(&second));
+    // one alert of both, and nobody is called for the second
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("alert own.first sda begins: "), "{shown}");
+    assert!(lines[1].ends_with("alert own.first sda has another symptom: own.second"), "{shown}");
+    let json = watch(&["--fail-on", "own.second", "--json"]);
+    let begun = String::from_utf8_lossy(&json.stdout).into_owned();
+    assert_eq!((json.status.code(), begun.lines().count()), (Some(1), 1), "{begun}");
+    // whoever named the first of them is told at its own beginning
+    let first = watch(&["--fail-on", "own.first"]);
+    assert!(said(&first).contains("--fail-on: alert own.first began\n"), "{}", said(&first));
+    // without the first, the second has an alert of its own
+    let alone = watch(&["--fail-on", "own.second", "--no-alert", "own.first"]);
+    assert!(said(&alone).contains("--fail-on: alert own.second began\n"), "{}", said(&alone));
+    assert_eq!(watch(&["--fail-on", "own.second", "--to", "-90s"]).status.code(), Some(0), "before it queues");
+}
+
+/// Watches a log while a recorder begins to add to it.
+fn watched_before_it_is_recorded(log: &Path, more: &[&str]) -> Output {
+    let rules = log.with_extension("toml");
+    fs::write(&rules, OWN).expect("a file");
+    let alerts = format!("--alerts={}", text(&rules));
+    let arguments = ["watch", text(log), "--no-screen", "--fail-on", "own.always", &alerts];
+    let words = [&arguments, more, without_at_once().as_slice()].concat();
+    let watcher = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
+    std::thread::park_timeout(Duration::from_secs(1));
+    let recorded = diskwright(&["record", text(log), "--every", "200ms", "--for", "4s"]);
+    assert!(recorded.status.success(), "{}", said(&recorded));
+    watcher.wait_with_output().expect("an end")
+}
+
+#[test]
+fn a_log_is_watched_from_its_first_tick_on() {
+    let log = folder("alerts-first-tick").join("log");
+    LogWriter::create_or_append(&log, WriterOptions::default()).expect("a log").close().expect("closed");
+    let watched = watched_before_it_is_recorded(&log, &[]);
+    assert_eq!(watched.status.code(), Some(1), "{}", said(&watched));
+    assert!(said(&watched).contains("waiting for its first tick"), "{}", said(&watched));
+    assert!(said(&watched).contains("--fail-on: alert own.always began"), "{}", said(&watched));
+    // where none comes, the time is over some time
+    let empty = folder("alerts-no-tick").join("log");
+    LogWriter::create_or_append(&empty, WriterOptions::default()).expect("a log").close().expect("closed");
+    let ended = diskwright(&["watch", text(&empty), "--no-screen", "--for", "500ms"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+}
+
+#[test]
+fn a_log_that_has_ended_is_watched_on_where_a_time_is_given() {
+    let log = folder("alerts-goes-on").join("log");
+    slow_then_queueing(&log);
+    let at_once = diskwright(&["watch", text(&log), "--no-screen", "--no-alert", "verdict.stable"]);
+    assert_eq!(at_once.status.code(), Some(0), "{}", said(&at_once));
+    assert!(said(&at_once).contains("the log ended at 2026-11-21T22:02:00"), "{}", said(&at_once));
+    let watched = watched_before_it_is_recorded(&log, &["--for", "60s", "--no-alert", "verdict.stable"]);
+    assert_eq!(watched.status.code(), Some(1), "{}", said(&watched));
+    assert!(said(&watched).contains("--fail-on: alert own.always began"), "{}", said(&watched));
+    assert!(!said(&watched).contains("the log ended"), "{}", said(&watched));
 }

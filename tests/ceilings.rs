@@ -210,8 +210,12 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     huge.figures.iter_mut().filter(|f| f.unit == "per_s").for_each(|f| f.value = 1e12);
     fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
     let less = probe(&[]);
-    let because = less["profile"]["because"][0].as_str().expect("why not");
-    assert!(because.contains("--replace-profile"), "{because}");
+    let because: Vec<&str> = less["profile"]["because"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(because.iter().any(|said| said.contains(" is kept")), "{because:?}");
+    // each of these is said once, whatever they are of
+    for once in ["--replace-profile", "through a file"] {
+        assert_eq!(because.iter().filter(|said| said.contains(once)).count(), 1, "{once}: {because:?}");
+    }
     assert_eq!(stored()["figures"][0]["value"], 1e12);
     // the option's older name does the same
     for option in ["--replace-profile", "--anew"] {

@@ -1,6 +1,6 @@
 //! `serve` over what it can serve: a log in which alerts are found, a traced log, the machines of a store.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -122,12 +122,17 @@ fn a_traced_log_has_a_map_of_latency_for_each_device() {
 /// A store that is stopped with this.
 struct RunningStore {
     child: Child,
+    address: SocketAddr,
     url: String,
 }
 
 impl RunningStore {
     fn start(data: &Path) -> Option<RunningStore> {
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        RunningStore::start_at(free, data)
+    }
+
+    fn start_at(address: SocketAddr, data: &Path) -> Option<RunningStore> {
         let words = [
             format!("-httpListenAddr={address}"),
             format!("-storageDataPath={}", text(data)),
@@ -140,7 +145,14 @@ impl RunningStore {
             return None;
         };
         until("the store to listen", || std::net::TcpStream::connect(address).is_ok());
-        Some(RunningStore { child, url: format!("http://{address}") })
+        Some(RunningStore { child, address, url: format!("http://{address}") })
+    }
+
+    /// Ends it in order, so that it finds its data when it is started again.
+    fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        self.child.wait().expect("an end");
     }
 }
 
@@ -170,7 +182,15 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
         hosts["hosts"].as_array().expect("a list").iter().filter_map(|host| host["name"].as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["db1", "web1"], "{hosts}");
+    // a store that is away is said to be, and asked again
+    let address = store.address;
+    store.stop();
+    // the first was read at once
+    until("the fault", || served.json("/api/host?host=1")["fault"].as_str().is_some_and(|fault| !fault.is_empty()));
+    assert_eq!(served.json("/api/hosts")["hosts"].as_array().map(Vec::len), Some(2));
+    let _store = RunningStore::start_at(address, &place.join("data")).expect("it starts again");
     for id in 0..2 {
+        until("the host", || served.json(&format!("/api/host?host={id}"))["fault"].is_null());
         served.json(&format!("/api/host?host={id}"));
         served.read_all(id);
         let host = served.json(&format!("/api/host?host={id}"));

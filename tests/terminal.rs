@@ -144,6 +144,49 @@ fn a_real_terminal_of_any_size_shows_it_and_is_as_before_when_it_ends() {
 }
 
 #[test]
+fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
+    let Some(pane) = Pane::start("verdict") else { return };
+    let log = log(&folder("terminal-verdict").join("log"));
+    pane.watch("LC_ALL=C.UTF-8", text(&log));
+    let sentence = pane.shown().lines().nth(1).expect("the verdict").trim_end().to_owned();
+    pane.keys(&["v"]);
+    pane.until("the verdict", |shown| shown.contains("any other key: back") || shown.contains("any key: back"));
+    let first = pane.shown();
+    assert!(first.contains(&sentence) && !first.contains("? help"), "{first}");
+    assert!(first.contains("up, down: scroll") && first.contains("lines 1-23 of "), "{first}");
+    // all that `why` says of the same minute is on it
+    let mut all = first.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
+    let count: usize =
+        first.rsplit("lines 1-23 of ").next().and_then(|rest| rest.trim().parse().ok()).expect("a count");
+    while all.len() < count {
+        pane.keys(&["Down"]);
+        let place = format!("lines {}-{} of {count}", all.len() - 21, all.len() + 1);
+        pane.until("the next line", |shown| shown.contains(&place));
+        all.push(pane.shown().lines().nth(22).unwrap_or_default().to_owned());
+    }
+    let page = all.join("\n");
+    for part in ["Evidence", "What to do", "Ruled out", "How far to trust this"] {
+        assert!(page.contains(part), "{part:?} is missing:\n{page}");
+    }
+    assert!(!page.contains('…'), "something is cut:\n{page}");
+    assert!(all.iter().all(|line| line.chars().count() <= 80), "{page}");
+    // nobody scrolls beyond the end; another key gives the screen back, and does nothing else
+    pane.keys(&["Down", "Down", "Up", "Down"]);
+    pane.until("the end", |shown| shown.contains(&format!("-{count} of {count}")));
+    pane.keys(&["q"]);
+    pane.until("the screen", |shown| shown.contains("? help") && shown.contains(&sentence));
+    // it fits a narrow terminal
+    pane.ask(&["resize-window", "-x", "50", "-y", "12"]);
+    pane.keys(&["v"]);
+    pane.until("the verdict", |shown| shown.contains("up, down: scroll"));
+    assert!(pane.shown().lines().all(|line| line.chars().count() <= 50), "{}", pane.shown());
+    pane.keys(&["x"]);
+    pane.until("the screen", |shown| shown.contains("? help"));
+    pane.keys(&["q"]);
+    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+}
+
+#[test]
 fn signals_leave_a_usable_terminal() {
     let Some(pane) = Pane::start("signals") else { return };
     let place = folder("terminal-signals");

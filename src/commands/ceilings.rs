@@ -194,8 +194,9 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     });
     match profile::store(&folder, profile.clone(), replace) {
         Ok(stored) => {
-            let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile));
-            because.extend(profile.ceiling().at_least.into_iter().map(|why| format!("a lower bound: {why}")));
+            let why = profile.ceiling().at_least;
+            let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile, &why));
+            because.extend((!why.is_empty()).then(|| format!("lower bound: {}", why.join("; "))));
             ProfileUpdate { file: Some(stored.path), because }
         }
         // the result counts more than its being remembered
@@ -214,28 +215,34 @@ fn figure_of(figure: &profile::ProfileFigure) -> String {
     format!("{name} {} of {day}", diskwright_base::units::display(figure.value, &figure.unit))
 }
 
-/// What the device did before and does no longer, and figures that say too little to replace what is kept.
-fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
-    let tell = |f: &profile::ProfileFigure| {
+/// What the device did before and does no longer, and figures that say too little to replace what is kept. Why all of
+/// the measurement is a lower bound, `all`, is said elsewhere.
+fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
+    let mut are_kept = false;
+    let mut tell = |f: &profile::ProfileFigure| {
         let name = f.figure.trim_end_matches("_per_s").replace('_', " ");
-        let why = f.at_least.join("; ");
+        let own: Vec<&str> = f.at_least.iter().filter(|why| !all.contains(why)).map(String::as_str).collect();
+        let own = if own.is_empty() { String::new() } else { format!(": {}", own.join("; ")) };
         match kept.figure(&f.figure) {
-            None => Some(format!(
-                "{name} are not added: they are only a lower bound ({why}), and the profile has firm figures"
-            )),
+            None => Some(format!("{name} not added: only a lower bound{own}, and the profile has firm figures")),
             Some(k) if f.value < LESS * k.value => {
+                are_kept = true;
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
-                let only = if why.is_empty() { String::new() } else { format!(" (and only a lower bound: {why})") };
-                let how = "--replace-profile would replace it";
-                Some(format!("{name} are {share:.0} % of the figures of {day}, which are kept{only}; {how}"))
+                let only = if f.at_least.is_empty() { "" } else { ", and only a lower bound" };
+                Some(format!("{name}: {share:.0} % of the figure of {day}, which is kept{only}{own}"))
             }
             Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
-                Some(format!("{} are kept: this measurement gives only a lower bound ({why})", figure_of(k)))
+                are_kept = true;
+                Some(format!("{} are kept: this measurement gives only a lower bound{own}", figure_of(k)))
             }
             Some(_) => None,
         }
     };
-    rates(now).filter_map(tell).collect()
+    let mut told: Vec<String> = rates(now).filter_map(&mut tell).collect();
+    if are_kept {
+        told.push("--replace-profile replaces what is kept".into());
+    }
+    told
 }
 
 /// Figures that `--replace-profile` took away or replaced by lower or weaker ones.

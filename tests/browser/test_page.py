@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -57,6 +58,74 @@ class Served:
         self.process.terminate()
         self.process.wait(30)
         self.process.stdout.close()
+
+
+class Between:
+    """A server in front of another: it can let connections hang, or refuse some addresses with 503, as a proxy does."""
+
+    def __init__(self, url):
+        self.upstream = url[len("http://"):-1]
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/"
+        self.refused, self.asked, self.hangs, self.open = (), [], threading.Event(), []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        server = None
+        try:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                part = client.recv(1 << 16)
+                if not part:
+                    return
+                head += part
+            path = head.split(b" ")[1].decode()
+            if path.startswith(self.refused):
+                self.asked.append(time.monotonic())
+                client.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            host, port = self.upstream.split(":")
+            server = socket.create_connection((host, int(port)), timeout=60)
+            # one request a connection, so that each is seen here
+            first, rest = head.split(b"\r\n", 1)
+            lines = [line for line in rest.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+            server.sendall(b"\r\n".join([first, b"Connection: close", *lines]))
+            hangs = self.hangs
+            while part := server.recv(1 << 16):
+                if hangs.is_set():
+                    # open, and silent for ever
+                    self.open.append(client)
+                    client = None
+                    return
+                client.sendall(part)
+        except OSError:
+            pass
+        finally:
+            for each in (client, server):
+                if each:
+                    each.close()
+
+    def refuse(self, *paths):
+        """Answers what begins like this with 503 from now on, and notes when it was asked."""
+        self.asked, self.refused = [], paths
+
+    def hang(self):
+        """No byte comes any more on what is open now; what is opened later is served."""
+        old, self.hangs = self.hangs, threading.Event()
+        old.set()
+
+    def stop(self):
+        self.listener.close()
+        for each in self.open:
+            each.close()
 
 
 @unittest.skipUnless(program(), "skipped: no chromium")
@@ -214,6 +283,112 @@ class PageTest(unittest.TestCase):
         finally:
             server.kill()
             server.wait()
+
+    def through(self, server):
+        between = Between(server.url)
+        self.addCleanup(between.stop)
+        return between, self.shown(between)
+
+    def ranges(self, page):
+        page.run("1")
+        return sum("/api/range?" in url and "points=400" not in url for url in page.requests())
+
+    def goes_on(self, page, what, known):
+        """Frames come again, and the ticks between were asked for."""
+        frames = page.run(FRAMES)
+        calm = f"/live/.test({STATE}) && document.querySelector('#fault').hidden"
+        page.until(f"{FRAMES} > {frames + 2} && {calm}", what, 60)
+        self.wait(lambda: self.ranges(page) > known, f"the ticks before {what}")
+
+    def test_a_tab_that_slept_goes_on(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 3", "frames")
+        page.call("Page.setWebLifecycleState", state="frozen")
+        time.sleep(4)
+        page.call("Page.setWebLifecycleState", state="active")
+        frames = page.run(FRAMES)
+        page.until(f"{FRAMES} > {frames + 2} && /live/.test({STATE})", "frames after its sleep")
+        self.calm(page, self.live.url)
+
+    def test_a_connection_that_died_without_a_word_is_replaced(self):
+        between, page = self.through(self.live)
+        page.until(f"{FRAMES} >= 3", "frames")
+        for wakes in (False, True):
+            known = self.ranges(page)
+            between.hang()
+            page.until(f"/no data for/.test({STATE})", "the silence")
+            picture(page, "silent")
+            if wakes:
+                # a machine that wakes up, or finds its network again, asks at once
+                page.run("dispatchEvent(new Event('online'))")
+            self.goes_on(page, "frames of a new connection", known)
+
+    def test_a_viewer_that_is_refused_asks_again_after_longer_and_longer_pauses(self):
+        # what is asked for once is asked for again, and shown
+        self.wait(lambda: self.recorded.json("api/host")["alerts_ready"], "the search for alerts")
+        between, page = self.through(self.recorded)
+        time.sleep(1)
+        between.refuse("/api/range")
+        page.key("+")
+        self.wait(lambda: len(between.asked) >= 4, "four questions for a stretch")
+        self.pauses_grow(between, 0.25)
+        known = self.ranges(page)
+        between.refuse()
+        self.wait(lambda: self.ranges(page) > known, "the question that is answered")
+        page.until("document.querySelector('#fault').hidden", "no fault")
+        between, page = self.through(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        # a stream is no stream after such an answer, and the browser itself gives it up
+        known = self.ranges(page)
+        between.refuse("/events")
+        between.hang()
+        page.until(f"/no connection/.test({STATE})", "the refusal")
+        self.wait(lambda: len(between.asked) >= 3, "three questions for the stream")
+        self.pauses_grow(between, 1)
+        between.refuse()
+        self.goes_on(page, "frames after the refusals", known)
+
+    def pauses_grow(self, between, first):
+        """Each pause is at least three quarters of twice the one before."""
+        times = list(between.asked)
+        for number, (one, other) in enumerate(zip(times, times[1:])):
+            self.assertGreaterEqual(other - one, first * 2 ** number * 0.74, times)
+
+    def wait(self, holds, what, seconds=40):
+        end = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), end, f"waited for {what}")
+            time.sleep(0.05)
+
+    def test_of_very_many_devices_a_hundred_busy_ones_are_shown(self):
+        parts = ["Linux 6.1.0 (db1) \t03/02/2026 \t_x86_64_\t(4 CPU)\n"]
+        disks = [f"d{number:03}" for number in range(130)]
+        for second in range(60):
+            parts.append(f"\n03/02/2026 08:00:{second:02} AM\n")
+            parts.append("Device r/s rkB/s r_await w/s wkB/s w_await aqu-sz %util\n")
+            # the last ones are the busy ones
+            parts.extend(f"{disk} 10.00 40.00 1.00 0.00 0.00 0.00 {(number + 1) / 100:.2f} 1.00\n"
+                         for number, disk in enumerate(disks))
+        log = Path(self.folder) / "iostat-many.txt"
+        log.write_text("".join(parts))
+        server = Served(log)
+        self.addCleanup(server.stop)
+        page = self.page(server)
+        rows = "[...document.querySelectorAll('#devices tbody tr')]"
+        names = f"{rows}.slice(0, 100).map(row => row.cells[0].innerText)"
+        page.until(f"{rows}.length === 101", "a hundred devices and a line for the rest")
+        self.assertEqual(page.run(names), disks[:29:-1])
+        self.assertEqual(page.run(f"{rows}[100].innerText.trim()"), "30 more …")
+        page.click("#devices tbody tr:nth-child(101) button")
+        page.until(f"{rows}.length === 131", "all of them")
+        self.assertEqual(page.run(f"{rows}[130].innerText.trim()"), "fewer")
+        self.assertEqual(sorted(page.run(f"{rows}.slice(0, 130).map(row => row.cells[0].innerText)")), disks)
+        page.click("#devices tbody tr:nth-child(131) button")
+        page.until(f"{rows}.length === 101", "a hundred again")
+        # whoever sorts gets the first hundred of that order
+        page.click("#devices thead th:nth-child(2) button")
+        page.until(f"{rows}.length === 101 && document.querySelector('#devices th[aria-sort]') !== null", "an order")
+        self.calm(page, server.url)
 
     def test_many_viewers_see_all_frames(self):
         streams = []

@@ -70,8 +70,8 @@ fn short_window(rules: &[&Rule], seconds: f64) -> Option<String> {
     let (longest, window) = (display(longest, "s"), display(seconds, "s"));
     let need = match count {
         0 => return None,
-        1 => format!("one rule normally needs {longest}"),
-        _ => format!("{count} rules normally need up to {longest}"),
+        1 => format!("one rule normally has to hold for {longest}"),
+        _ => format!("{count} rules normally have to hold for up to {longest}"),
     };
     Some(format!("the window of {window} is short: {need}; here half of the window was enough"))
 }

@@ -1,6 +1,6 @@
 //! What the verdict says in words.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, length};
 
 use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
@@ -222,7 +222,7 @@ pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s:
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
         bottleneck => subject(bottleneck, instance),
     };
-    format!("{subject}: {} ({}; {}).", finding.title, measured(finding, label), held(finding, window_s))
+    format!("{subject}: {} ({}; {}).", finding.title, measured(finding, label), held(finding.share, window_s))
 }
 
 /// The verdict on a thread that one processor limits: what has room is the machine, not the program.
@@ -242,7 +242,7 @@ pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s:
         Some(busy) => format!("while {} of the machine's processor time is unused", display(1.0 - busy, "fraction")),
         None => "while other processors are idle".into(),
     };
-    let held = held(finding, window_s);
+    let held = held(finding.share, window_s);
     format!(
         "One thread is the bottleneck, not the machine: {who} uses {used} of one processor {idle} ({held}). More \
          processors will not make this program faster."
@@ -283,14 +283,21 @@ fn stalls(finding: &Finding) -> String {
 }
 
 /// For how much of the window it held.
-fn held(finding: &Finding, window_s: f64) -> String {
-    let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
+fn held(share: f64, window_s: f64) -> String {
+    let (share, window) = (display(share, "fraction"), length(window_s));
     format!("{share} of {window}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_window_is_told_in_hours() {
+        assert_eq!(held(0.544, 1195.0), "54.4 % of 19 min 55 s");
+        assert_eq!(held(1.0, 86_400.0), "100 % of 1 d");
+        assert_eq!(held(1.0, 60.0), "100 % of 60 s");
+    }
 
     #[test]
     fn a_product_is_called_what_it_is() {

@@ -493,6 +493,33 @@ fn an_amount_adds_up_instead_of_averaging() {
 }
 
 #[test]
+fn a_link_of_two_directions_is_as_full_as_the_busier_one() {
+    let sas = "pci0000:00/0000:00:05.0/host0/port-0:0/end_device-0:0/target0:0:0";
+    let fibre = "pci0000:00/0000:00:06.0/host1/rport-1:0-2/target1:0:0";
+    let sata = "pci0000:00/0000:00:1f.2/ata1/host2/target2:0:0";
+    let cases = [
+        (DeviceClass::Nvme, "", 0.4),
+        (DeviceClass::Rotational, sas, 0.4),
+        (DeviceClass::Flash, fibre, 0.4),
+        (DeviceClass::Flash, sata, 0.7),
+        (DeviceClass::Flash, "", 0.7),
+    ];
+    for (class, path, used) in cases {
+        let mut sda = device("sda", class, &[], None);
+        sda.link_bytes_per_s = Some(1e6);
+        sda.path = Some(path.to_owned()).filter(|path| !path.is_empty());
+        let topology = Topology { devices: vec![sda], ..Topology::default() };
+        let recording = Recording::new(10)
+            .with("physical_disk.reads", "sda", |_| 100.0)
+            .with("physical_disk.writes", "sda", |_| 75.0)
+            .with("physical_disk.read_bytes", "sda", |_| 4e5)
+            .with("physical_disk.write_bytes", "sda", |_| 3e5)
+            .topology(topology);
+        near(only(&recording.by(&one("counter = 'link_used', above = 0"))).value, used);
+    }
+}
+
+#[test]
 fn links_ceilings_and_memory_come_from_outside_the_log() {
     let mut sda = device("sda", DeviceClass::Nvme, &[], None);
     sda.link_bytes_per_s = Some(819_200.0);

@@ -16,6 +16,8 @@ fn pack() -> Pack {
 
 /// What is told of each counter is possible, and interval and test agree.
 fn holds_together(both: &WindowComparison) {
+    // what the load was is told once
+    assert!(both.sentence.to_lowercase().matches("requests of the disks:").count() <= 1, "{}", both.sentence);
     for row in &both.counters {
         let (Some(noise), Some(level)) = (row.noise, row.level) else { continue };
         let (low, high) = (row.difference_low.unwrap_or(f64::MIN), row.difference_high.unwrap_or(f64::MAX));

@@ -70,8 +70,14 @@ pub struct Curves {
 const DOTS: usize = 20;
 /// Intervals are drawn up to this many times the highest point.
 const TALLEST: f64 = 1.5;
-/// Columns of a line's name.
+/// Columns of a line's name in a file of its own, which is wide.
 const NAME: usize = 24;
+/// On a page longer names stand below the chart, and letters for them in it: beside the lines they would take its room.
+const BESIDE: usize = 16;
+/// Least width of a plot, pixels: of any, and of one that shows labels of the class `wide`.
+const WIDTHS: (f64, f64) = (200.0, 480.0);
+/// Pixels between two labels of an axis.
+const APART: f64 = 8.0;
 /// Values that are less than this many times apart stand on a linear axis.
 const LOG_FROM: f64 = 8.0;
 
@@ -204,20 +210,56 @@ fn drawn(chart: &Curves, line: &ChartCurve) -> Vec<CurvePoint> {
     line.points.iter().copied().filter(|p| fits(chart.x.scale, p.x) && fits(height, p.y)).collect()
 }
 
-/// A chart's parts: room at the left and right, and what stands between.
+/// Pixels of a label.
+fn long(label: &str) -> f64 {
+    text::width(label) as f64 * 7.0
+}
+
+/// Which labels along an axis are shown in a plot of any width, and which beside them in a wide one: of two that would
+/// touch, the one to the right.
+fn shown(marks: &[(f64, &str)]) -> (Vec<bool>, Vec<bool>) {
+    let pass = |kept: &[bool], width: f64| -> Vec<bool> {
+        let mut shown = kept.to_vec();
+        for index in (0..marks.len()).rev() {
+            let apart = |other: usize| {
+                let gap = (marks[index].0 - marks[other].0).abs() * width;
+                gap >= (long(marks[index].1) + long(marks[other].1)) / 2.0 + APART
+            };
+            shown[index] |= (0..marks.len()).filter(|other| *other != index && shown[*other]).all(apart);
+        }
+        shown
+    };
+    let narrow = pass(&vec![false; marks.len()], WIDTHS.0);
+    let wide = pass(&narrow, WIDTHS.1);
+    (narrow, wide)
+}
+
+/// Marks below the plot; a value whose label has no room keeps its tick.
+fn foot(out: &mut String, along: &Ruler) {
+    let marks: Vec<(f64, &str)> = along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())).collect();
+    let (narrow, wide) = shown(&marks);
+    for (index, (share, label)) in marks.iter().enumerate() {
+        let label = if wide[index] { label } else { "" };
+        svg::column(out, *share, label, !narrow[index]);
+    }
+}
+
+/// A chart's parts: room at the left and right, and what stands between; what letters in it stand for.
 struct ChartParts {
     left: usize,
     right: usize,
     inside: String,
+    names: Vec<String>,
 }
 
-fn inside(chart: &Curves) -> Option<ChartParts> {
+/// Draws it with names of at most so many columns beside the lines.
+fn inside(chart: &Curves, beside: usize) -> Option<ChartParts> {
     let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|l| drawn(chart, l)).collect();
     let all: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
     let (along, up) = (along(chart, &all)?, up(chart, &all)?);
     let mut out = String::new();
     svg::rows(&mut out, up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str())));
-    svg::columns(&mut out, along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())));
+    foot(&mut out, &along);
     out.push_str(STRETCHED);
     for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
         let place = |p: &CurvePoint| {
@@ -230,17 +272,23 @@ fn inside(chart: &Curves) -> Option<ChartParts> {
     for (number, points) in lines.iter().enumerate() {
         dots(&mut out, chart, points, number, &along, &up);
     }
-    let named = chart.lines.iter().take(LINES).any(|l| !l.name.is_empty());
-    let short = palette::short(&chart.lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), NAME, "…");
+    let full: Vec<&str> = chart.lines.iter().take(LINES).map(|l| l.name.as_str()).collect();
+    let mut short = palette::short(&full, NAME, "…");
+    let mut names = Vec::new();
+    if short.iter().any(|name| text::width(name) > beside) {
+        let letters = || ('a'..='z').map(String::from);
+        names = letters().zip(&full).map(|(letter, name)| format!("{letter}: {name}")).collect();
+        short = letters().take(full.len()).collect();
+    }
     let name = |number: usize| short[number].clone();
-    if named {
+    if full.iter().any(|name| !name.is_empty()) {
         let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
         svg::names(&mut out, ends, name, |number| number);
     }
     let widest = |labels: &mut dyn Iterator<Item = usize>| labels.max().unwrap_or(0);
     let left = widest(&mut up.marks.iter().map(|(_, l)| text::width(l))) * 7 + 14;
     let right = widest(&mut (0..lines.len()).map(|n| text::width(&name(n)))) * 7 + 22;
-    Some(ChartParts { left, right, inside: out })
+    Some(ChartParts { left, right, inside: out, names })
 }
 
 /// A dot each point, with its values for a pointer that rests on it, and its interval.
@@ -285,7 +333,7 @@ pub fn describe(chart: &Curves) -> String {
 /// The chart as a `figure` for a page. `id` is unique there. Empty where
 /// nothing of it can be drawn.
 pub fn figure(chart: &Curves, id: &str) -> String {
-    let Some(drawing) = inside(chart) else { return String::new() };
+    let Some(drawing) = inside(chart, BESIDE) else { return String::new() };
     let mut out = format!(
         "<figure>\n<figcaption><b>{}</b></figcaption>\n\
          <div class=\"plot\" style=\"margin-left:{}px;margin-right:{}px\">\n",
@@ -297,6 +345,9 @@ pub fn figure(chart: &Curves, id: &str) -> String {
     out.push_str(&drawing.inside);
     out.push_str("</svg>\n</div>\n");
     let mut key = format!("Along: {}.", chart.x.words);
+    if !drawing.names.is_empty() {
+        key.push_str(&format!(" Lines: {}.", drawing.names.join("; ")));
+    }
     if chart.lines.len() > LINES {
         key.push_str(&format!(" Shown: {LINES} of {} lines.", chart.lines.len()));
     }
@@ -312,7 +363,7 @@ const TALL: f64 = HEAD + PLOT + FOOT + 56.0;
 /// Charts below each other as an SVG file that needs nothing else. `title`
 /// stands above them.
 pub fn file(title: &str, charts: &[Curves]) -> String {
-    let drawings: Vec<(&Curves, ChartParts)> = charts.iter().filter_map(|c| Some((c, inside(c)?))).collect();
+    let drawings: Vec<(&Curves, ChartParts)> = charts.iter().filter_map(|c| Some((c, inside(c, NAME)?))).collect();
     let height = coordinate(48.0 + TALL * drawings.len() as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDE}\" height=\"{height}\" \
@@ -376,6 +427,46 @@ mod tests {
             places(AxisScale::Log, &[(1.0, 1.0)]).len() == 1 && figure(&chart(AxisScale::Log, &odd), "a").is_empty()
         );
         assert!(figure(&chart(AxisScale::Log, &[]), "a").is_empty());
+    }
+
+    #[test]
+    fn labels_that_would_touch_give_way_and_keep_their_ticks() {
+        let of = |values: &[f64]| {
+            let axis = chart(AxisScale::Log, &values.iter().map(|v| (*v, 1.0)).collect::<Vec<_>>());
+            let ruler = along(&axis, &axis.lines[0].points).unwrap();
+            let marks: Vec<(f64, String)> = ruler.marks.iter().map(|(v, l)| (ruler.share(*v), l.clone())).collect();
+            let given: Vec<(f64, &str)> = marks.iter().map(|(share, l)| (*share, l.as_str())).collect();
+            let (narrow, wide) = shown(&given);
+            let kept = |shown: &[bool]| -> Vec<String> {
+                marks.iter().zip(shown).filter(|(_, shown)| **shown).map(|((_, label), _)| label.clone()).collect()
+            };
+            (kept(&narrow), kept(&wide), figure(&axis, "a"))
+        };
+        // a knee is looked for between doublings
+        let (narrow, wide, drawn) = of(&[1.0, 4.0, 16.0, 64.0, 104.0, 112.0, 160.0, 256.0]);
+        assert_eq!(narrow, ["1", "4", "16", "112", "256"]);
+        assert_eq!(wide, ["1", "4", "16", "64", "112", "160", "256"]);
+        assert_eq!(drawn.matches("class=\"tick\"").count(), 8, "{drawn}");
+        let (narrow, wide, _) = of(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        assert_eq!((narrow.len(), wide.len()), (8, 9), "{narrow:?}");
+    }
+
+    #[test]
+    fn long_names_stand_below_the_chart_and_short_ones_beside_their_lines() {
+        let line = |name: &str, y: f64| ChartCurve {
+            name: name.into(),
+            points: (1..4).map(|x| CurvePoint { x: f64::from(x), y, interval: None }).collect(),
+        };
+        let mut two = chart(AxisScale::Linear, &[]);
+        two.lines = vec![line("mean", 1.0), line("99 %", 9.0)];
+        let drawn = figure(&two, "a");
+        assert!(drawn.contains(">99 %</text>") && !drawn.contains("Lines:"), "{drawn}");
+        two.lines = vec![line("random-read-4k-depth-1", 1.0), line("random-read-4k-depth-256", 9.0)];
+        let drawn = figure(&two, "a");
+        assert!(drawn.contains(">a</text>") && drawn.contains(">b</text>"), "{drawn}");
+        assert!(drawn.contains("Lines: a: random-read-4k-depth-1; b: random-read-4k-depth-256."), "{drawn}");
+        // a file is wide enough for them
+        assert!(file("t", &[two]).contains(">random-read-4k-depth-256</text>"));
     }
 
     #[test]

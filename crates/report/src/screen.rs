@@ -112,6 +112,15 @@ pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     screen.lines.join("\n") + "\n"
 }
 
+/// The same with nothing left out or cut, for a page that scrolls.
+pub fn whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
+    const ALL: usize = usize::MAX;
+    let mut screen = Screen::new(style);
+    screen.tell_first(verdict, zone, FrontDetail::new([ALL; 4], ALL, [ALL; 2]));
+    screen.tell_behind(verdict, zone, BackDetail::new([ALL; 2], [ALL; 3], ALL));
+    screen.lines.join("\n") + "\n"
+}
+
 /// What other packs say, a row each.
 pub fn others(verdicts: &[Verdict], style: &Style) -> String {
     let mut table = TextTable::new().text("pack").text("says").text("because");

@@ -16,11 +16,16 @@ use crate::words;
 /// Rows of a table in a card. The first cell names the row; on a phone each
 /// cell is led by its column's title.
 pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
-    let mut out = String::from("<div class=\"card\"><table>\n<thead><tr>");
-    for title in titles {
-        out.push_str(&format!("<th scope=\"col\">{}</th>", escape(title)));
+    let mut out = String::from("<div class=\"card\"><table>\n");
+    // without any title there is no row of titles
+    if titles.iter().any(|title| !title.is_empty()) {
+        out.push_str("<thead><tr>");
+        for title in titles {
+            out.push_str(&format!("<th scope=\"col\">{}</th>", escape(title)));
+        }
+        out.push_str("</tr></thead>\n");
     }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("<tbody>\n");
     for row in rows {
         out.push_str("<tr>");
         for (index, (cell, title)) in row.iter().zip(titles).enumerate() {

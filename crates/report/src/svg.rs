@@ -106,18 +106,21 @@ pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a st
 /// Marks under the plot, at shares of its width. Every second one gives way on
 /// a narrow screen.
 pub(crate) fn columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
-    let bottom = HEAD + PLOT;
     for (number, (share, label)) in columns.enumerate() {
-        let x = percent(share);
-        let class = if number % 2 == 1 { "x wide" } else { "x" };
-        out.push_str(&format!(
-            "<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>\
-             <text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
-            bottom + 5.0,
-            bottom + 18.0,
-            escape(label)
-        ));
+        column(out, share, label, number % 2 == 1);
     }
+}
+
+/// One such mark, without a label where that is empty; `is_wide` where the label gives way on a narrow screen.
+pub(crate) fn column(out: &mut String, share: f64, label: &str, is_wide: bool) {
+    let (x, bottom) = (percent(share), HEAD + PLOT);
+    out.push_str(&format!("<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>", bottom + 5.0));
+    if !label.is_empty() {
+        let class = if is_wide { "x wide" } else { "x" };
+        let y = bottom + 18.0;
+        out.push_str(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escape(label)));
+    }
+    out.push('\n');
 }
 
 /// Names of the drawn lines, short and different.

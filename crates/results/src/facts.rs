@@ -120,6 +120,13 @@ pub struct SuiteRemark {
     pub unit: Option<String>,
 }
 
+impl SuiteRemark {
+    /// What stands between the number and the sentence: one that goes on from it needs no colon (`6 of 15 runs`).
+    pub fn between(&self) -> &'static str {
+        if self.text.starts_with("of ") { " " } else { ": " }
+    }
+}
+
 /// What a suite is, for people.
 #[derive(Clone, Copy, Debug)]
 pub struct SuiteText {
@@ -144,15 +151,14 @@ pub struct ProfileUpdate {
 }
 
 impl ProfileUpdate {
-    /// The same for people, a line each.
-    pub fn words(&self) -> String {
-        match (&self.file, self.because.as_slice()) {
-            (Some(_), []) => "Saved as the device profile that `why` uses.\n".into(),
-            (Some(_), because) => {
-                format!("Saved as the device profile that `why` uses. {}.\n", because.join("; "))
-            }
-            (None, []) => String::new(),
-            (None, because) => format!("Not saved as the device profile: {}.\n", because.join("; ")),
-        }
+    /// The same for people: a sentence, and what is to be said of it. No sentence where there is nothing to say.
+    pub fn words(&self) -> (&'static str, &[String]) {
+        let said = match (&self.file, self.because.as_slice()) {
+            (Some(_), []) => "Saved as the device profile that `why` uses.",
+            (Some(_), _) => "Saved as the device profile that `why` uses:",
+            (None, []) => "",
+            (None, _) => "Not saved as the device profile:",
+        };
+        (said, &self.because)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use diskwright_base::{LogPiece, Schema, latency_view};
 use diskwright_dashboard::overview::LogOverview;
@@ -28,6 +29,8 @@ const BESIDE_NS: i64 = 300_000_000_000;
 const BESIDE: usize = 60;
 /// Processes of a stretch that come from tables of so much time at most, so that memory is bounded.
 const MOST_SHOWN_NS: i64 = 1_800_000_000_000;
+/// Pauses before a host that could not be read is read again: the first, and the longest; each is twice the last.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// A tick's values, in the order of the overview's series.
 type ValueRow = (i64, Vec<Option<f32>>);
@@ -42,6 +45,13 @@ struct LiveFrames {
     recent: VecDeque<ValueRow>,
 }
 
+/// When a host that could not be read may be read again.
+#[derive(Default)]
+struct ReadRetry {
+    pause: Duration,
+    due: Option<Instant>,
+}
+
 /// A host.
 pub struct HostState {
     /// What it is read from.
@@ -51,7 +61,8 @@ pub struct HostState {
     frames: Mutex<LiveFrames>,
     summary: Mutex<Option<Result<Verdict, String>>>,
     /// Its overview is being made, or was.
-    pub is_begun: AtomicBool,
+    is_begun: AtomicBool,
+    retry: Mutex<ReadRetry>,
     is_read: AtomicBool,
     /// It has distributions of latency.
     has_heat: AtomicBool,
@@ -78,6 +89,7 @@ impl HostState {
             frames: Mutex::default(),
             summary: Mutex::new(summary),
             is_begun: AtomicBool::new(false),
+            retry: Mutex::default(),
             is_read: AtomicBool::new(false),
             has_heat: AtomicBool::new(false),
             range: (AtomicI64::new(0), AtomicI64::new(0)),
@@ -136,6 +148,28 @@ impl HostState {
         })?;
         self.is_read.store(true, Ordering::Relaxed);
         Ok(rows)
+    }
+
+    /// True for one caller where its overview is to be made: nobody has begun, and the pause after a failure is over.
+    pub fn begins(&self) -> bool {
+        let waits = lock(&self.retry).due.is_some_and(|due| Instant::now() < due);
+        !waits && !self.is_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Keeps what became of reading it; after a failure the next who asks begins again, but not at once.
+    pub fn was_read(&self, fault: Option<String>) {
+        let failed = fault.is_some();
+        self.fail(fault);
+        let mut retry = lock(&self.retry);
+        if failed {
+            let pause = (retry.pause * 2).clamp(PAUSES.0, PAUSES.1);
+            *retry = ReadRetry { pause, due: Some(Instant::now() + pause) };
+            self.is_begun.store(false, Ordering::Relaxed);
+            return;
+        }
+        *retry = ReadRetry::default();
+        // what the list says of it was said when it could not be read
+        lock(&self.summary).take_if(|summary| summary.is_err());
     }
 
     /// Keeps why it cannot be read.

@@ -1,7 +1,6 @@
 //! Who makes overviews, and the frames of live hosts.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -21,9 +20,9 @@ const WAKING: Duration = Duration::from_secs(2);
 /// Frames come no faster, and live hosts are looked at no slower.
 const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 
-/// Asks for a host's overview; once.
+/// Asks for a host's overview, where it is not made yet and was not asked for.
 pub fn ask_for(begin: &Sender<usize>, host: &HostState, id: usize) {
-    if !host.is_begun.swap(true, Ordering::Relaxed) && begin.send(id).is_err() {
+    if host.begins() && begin.send(id).is_err() {
         host.fail(Some("this server ends".into()));
     }
 }
@@ -65,7 +64,13 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
             }
             continue;
         }
-        host.fail(host.read().err());
+        let fault = host.read().err();
+        let is_read = fault.is_none();
+        host.was_read(fault);
+        if !is_read {
+            continue;
+        }
+        kept.retain(|known| *known != id);
         kept.push(id);
         if kept.len() > KEPT {
             let oldest = kept.remove(0);
@@ -109,4 +114,97 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
     });
     // without a thread there is no stream, and the page says so
     drop(begun);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, mpsc};
+
+    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_dashboard::{History, Panels, RecentHistory};
+    use diskwright_diagnosis::packs;
+    use diskwright_report::heat::HeatChart;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{HostSource, Stretch, WebSettings};
+
+    /// A machine of a store that is away at first.
+    struct AwayAtFirst {
+        tries: Arc<Mutex<Vec<Instant>>>,
+        fails: usize,
+    }
+
+    impl HostSource for AwayAtFirst {
+        fn name(&self) -> String {
+            "db1".into()
+        }
+        fn prepare(&self) -> Result<(), String> {
+            let mut tries = self.tries.lock().unwrap();
+            tries.push(Instant::now());
+            if tries.len() > self.fails { Ok(()) } else { Err("the store does not answer".into()) }
+        }
+        fn history(&self) -> Result<Box<dyn History + '_>, String> {
+            let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+            let (schema, mut history) = (Arc::new(Schema::new(vec![series])), RecentHistory::new(1 << 20));
+            for second in 1..=5 {
+                let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+                history.push(&schema, tick, &[1.0]);
+            }
+            Ok(Box::new(history))
+        }
+        fn refresh(&self) -> Result<(), String> {
+            Ok(())
+        }
+        fn is_live(&self) -> bool {
+            false
+        }
+        fn interval_ns(&self) -> i64 {
+            1_000_000_000
+        }
+        fn can_mark(&self) -> bool {
+            false
+        }
+        fn mark(&self, _: i64, _: &str) -> Result<(), String> {
+            Err("read-only".into())
+        }
+        fn report(&self, _: Stretch) -> Result<String, String> {
+            Err("none".into())
+        }
+        fn heat(&self, _: Stretch) -> Result<Vec<HeatChart>, String> {
+            Err("none".into())
+        }
+        fn compare(&self, _: Stretch, _: Stretch) -> Result<Value, String> {
+            Err("none".into())
+        }
+    }
+
+    #[test]
+    fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
+        let pack = packs::builtin("default").unwrap().unwrap();
+        let settings = WebSettings { panels: Panels::builtin(), pack, ceilings: Vec::new(), version: String::new() };
+        let tries = Arc::new(Mutex::new(Vec::new()));
+        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2 };
+        let hosts = Arc::new(vec![Arc::new(HostState::new(Box::new(source), Arc::new(settings)))]);
+        let (begin, asked) = mpsc::channel();
+        let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
+        let maker = std::thread::spawn(move || make_overviews(&asked, &watched, &hub));
+        let (mut faults, begun) = (0, Instant::now());
+        while !hosts[0].is_read() {
+            // a page asks several times a second
+            ask_for(&begin, &hosts[0], 0);
+            faults += usize::from(hosts[0].describe()["fault"] == "the store does not answer");
+            assert!(begun.elapsed() < Duration::from_secs(60), "it was given up");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        assert!(faults > 0, "the page was told nothing");
+        let description = hosts[0].describe();
+        assert!(description["fault"].is_null() && description["read"] == 1.0, "{description}");
+        let tries = tries.lock().unwrap().clone();
+        assert_eq!(tries.len(), 3, "{tries:?}");
+        let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses[0] >= Duration::from_secs(1) && pauses[1] >= Duration::from_secs(2), "{pauses:?}");
+        drop(hosts);
+        maker.join().unwrap();
+    }
 }

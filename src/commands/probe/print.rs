@@ -3,14 +3,18 @@
 use diskwright_base::units::display;
 use diskwright_probe::Suite;
 use diskwright_probe::live::LiveInterval;
-use diskwright_report::probe::screen;
+use diskwright_report::probe::{indented, screen};
 use diskwright_results::document::ProbeDocument;
 
 use crate::commands::output;
 
 /// All of it, of a suite or of a script.
 pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
-    screen(suite.map(Suite::text), document, &output::wide_style()) + &document.profile.words()
+    let style = output::wide_style();
+    let (said, more) = document.profile.words();
+    let said = if said.is_empty() { String::new() } else { format!("\n{said}\n") };
+    let more = more.iter().flat_map(|text| indented(text, &style)).map(|line| line + "\n");
+    screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
 }
 
 /// The rates and latencies of the last moment, for the progress line.

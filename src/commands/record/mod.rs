@@ -40,6 +40,9 @@ use tracing::TraceThread;
 /// What is queued at the end is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Columns of the bar beside the log's name.
+const BAR: usize = 52;
+
 /// Arguments of `record`.
 #[derive(Args)]
 pub struct Arguments {
@@ -272,6 +275,16 @@ fn count(ticks: u64) -> String {
     if ticks == 1 { "1 tick is".into() } else { format!("{ticks} ticks are") }
 }
 
+/// The end of a path, which says more than its beginning, in so many columns.
+fn last_columns(path: &str, columns: usize) -> String {
+    let letters: Vec<char> = path.chars().collect();
+    let width = |from: usize| diskwright_report::text::width(&letters[from..].iter().collect::<String>());
+    match (0..=letters.len()).find(|from| width(*from) + usize::from(*from > 0) * 3 <= columns) {
+        Some(0) => path.to_owned(),
+        from => format!("...{}", letters[from.unwrap_or(letters.len())..].iter().collect::<String>()),
+    }
+}
+
 /// A log on a disk that it measures writes to what it measures (NT Resource Kit, Disk
 /// Testing Tips). Said on standard error and in the log.
 fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
@@ -286,7 +299,23 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
 }
 
 fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
-    let place = dir.map_or_else(String::new, |dir| format!(" to {}", dir.display()));
+    // a bar of two lines leaves one of them behind
+    let room = usize::from(console::Term::stderr().size().1).saturating_sub(BAR);
+    let place = dir.map_or_else(String::new, |dir| format!(" to {}", last_columns(&dir.display().to_string(), room)));
     let message = format!("recording{place}; press Ctrl-C to stop");
     live::progress(lasts, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_columns;
+
+    #[test]
+    fn a_long_path_keeps_its_end() {
+        assert_eq!(last_columns("/srv/log", 8), "/srv/log");
+        assert_eq!(last_columns("/srv/customers/17/log", 10), ".../17/log");
+        assert_eq!(last_columns("/srv/\u{6f22}\u{5b57}", 7), "...\u{6f22}\u{5b57}");
+        assert_eq!(last_columns("/srv/log", 0), "...");
+        assert_eq!(last_columns("", 0), "");
+    }
 }

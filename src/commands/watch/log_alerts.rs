@@ -187,3 +187,72 @@ fn scan(
     .or_else(|failure| if matches!(failure, Failure::ClosedPipe) { Ok(()) } else { Err(failure) })?;
     Ok(is_wanted)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_dashboard::alerts::rules;
+    use diskwright_datastore::{LogWriter, WriterOptions};
+    use diskwright_diagnosis::packs;
+
+    use super::super::super::log::LogWindow;
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Ticks of a disk that stalls all the time, up to a moment; with an alert of the recorder's own.
+    fn record(log: &std::path::Path, (from_ns, to_ns): (i64, i64), has_own: bool) {
+        let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).unwrap();
+        for time_ns in (from_ns..=to_ns).step_by(SECOND as usize) {
+            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &[1.0]).unwrap();
+        }
+        if has_own {
+            writer.note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
+        }
+        writer.close().unwrap();
+    }
+
+    fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "waited for {what}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_silent_recorder_is_told_beside_the_alerts_of_its_log_and_nothing_else_is() {
+        let now_ns = SystemClock.read().wall_ns;
+        for has_own in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let log = folder.path().join("log");
+            record(&log, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
+            let judging = packs::builtin("default").unwrap().unwrap();
+            let logs = Logs::open(&[log.clone()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+            let desk = AlertDesk::of(rules::builtin(), judging);
+            let mut alerts = LogAlerts::start(logs, true, desk).unwrap_or_else(|fault| panic!("{fault}"));
+            let list = |alerts: &LogAlerts| -> Vec<(String, bool)> {
+                let all = alerts.list((i64::MIN, i64::MAX)).into_iter();
+                all.map(|alert| (alert.id, alert.end_ns.is_some())).collect()
+            };
+            let silent = |is_over: bool| ("recorder.silent".to_owned(), is_over);
+            until("the silence", || list(&alerts).contains(&silent(false)));
+            assert!(alerts.take(), "the screen is drawn again");
+            // what the log could hold is not found a second time
+            assert_eq!(list(&alerts).iter().any(|(id, _)| id == "disk.stall"), !has_own, "{:?}", list(&alerts));
+            let new_ns = SystemClock.read().wall_ns;
+            record(&log, (new_ns, new_ns + 2 * SECOND), false);
+            until("its end", || list(&alerts).contains(&silent(true)));
+            assert_eq!(
+                list(&alerts).iter().filter(|(id, _)| id == "recorder.silent").count(),
+                1,
+                "{:?}",
+                list(&alerts)
+            );
+        }
+    }
+}

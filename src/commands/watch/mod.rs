@@ -60,7 +60,8 @@ pub struct Arguments {
     /// (repeatable); implies --no-screen
     #[arg(long, value_name = "ID", conflicts_with = "once")]
     fail_on: Vec<String>,
-    /// How long to watch with --no-screen; by default until Ctrl-C, or the end of a log
+    /// How long to watch with --no-screen, also a log that has ended, to which a recorder may add; by default until
+    /// Ctrl-C, or the end of a log
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
     #[command(flatten)]
@@ -115,7 +116,7 @@ fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
     if arguments.log.is_empty() {
         return run.live(arguments.every, desk);
     }
-    run.logged(Logs::open(&arguments.log, &arguments.window)?, desk)
+    run.logged(&arguments.log, &arguments.window, desk)
 }
 
 /// The panels of a file, of the user's own file, or ours.

@@ -207,12 +207,12 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen:
     }
 }
 
-/// The verdict as `why` shows it, without its limit to one screen: this one scrolls.
+/// The verdict as `why` shows it, but whole: this one scrolls.
 fn verdict(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
     let width = size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
-    let style = Style { colour: false, width, height: 1000, ..output::style() };
-    diskwright_report::screen::draw(verdict, &DisplayZone::local(), &style)
+    let style = Style { colour: false, width, ..output::style() };
+    diskwright_report::screen::whole(verdict, &DisplayZone::local(), &style)
 }
 
 /// What came from the terminal.

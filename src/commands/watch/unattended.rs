@@ -1,5 +1,6 @@
 //! `watch --no-screen`: alerts of this machine or of logs, a line each, for services and for tests of others.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use diskwright_base::LogPiece;
@@ -7,11 +8,12 @@ use diskwright_base::moment::rfc3339;
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
+use diskwright_datastore::LogReader;
 use diskwright_diagnosis::Pack;
 
 use super::super::alerts::{AlertDesk, line};
 use super::super::live::Pacer;
-use super::super::log::Logs;
+use super::super::log::{LogWindow, Logs};
 use super::super::{Failure, output};
 use super::sources::WatchSource;
 
@@ -19,6 +21,22 @@ use super::sources::WatchSource;
 const NAP: Duration = Duration::from_millis(200);
 /// What any alert is called.
 const ANY: &str = "any";
+
+/// Waits for the first tick of a log whose recorder has only begun; false where the time was over before.
+fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Failure> {
+    let [path] = paths else { return Ok(true) };
+    let mut is_told = false;
+    while path.is_dir() && diskwright_datastore::is_log(path) && LogReader::open(path)?.range()?.is_none() {
+        if !goes_on() {
+            return Ok(false);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            output::warn(format_args!("{}: waiting for its first tick", path.display()));
+        }
+        crate::commands::live::nap(NAP);
+    }
+    Ok(true)
+}
 
 /// What is printed, and what ends it.
 pub struct UnattendedRun {
@@ -60,27 +78,39 @@ impl UnattendedRun {
         end
     }
 
-    /// Watches logs: all of one that has ended; of one that is being recorded, what comes from now on.
-    pub fn logged(&self, logs: Logs, desk: AlertDesk) -> Result<(), Failure> {
-        let mut logs = logs;
-        let grows = WatchSource::is_recorded(&logs);
+    /// Watches logs: all of one that has ended, and with `--for` what a recorder adds to it meanwhile; of one that is
+    /// being recorded, what comes from now on.
+    pub fn logged(&self, paths: &[PathBuf], window: &LogWindow, desk: AlertDesk) -> Result<(), Failure> {
+        let (pacer, begin) = (Pacer::new(NAP, self.lasts)?, Instant::now());
+        let goes_on = || !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts);
+        if !has_ticks(paths, goes_on)? {
+            return Ok(());
+        }
+        let mut logs = Logs::open(paths, window)?;
+        let mut grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read().wall_ns;
         let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
         let from_ns = if grows { now_ns } else { i64::MIN };
-        let begin = Instant::now();
-        let pacer = Pacer::new(NAP, self.lasts)?;
         let mut range = logs.range;
         let mut end = self.scan(&logs, range, from_ns, &mut desk);
-        while end.is_ok() && grows && !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts) {
+        let follows = grows || (self.lasts.is_some() && logs.may_grow());
+        if end.is_ok() && !follows && logs.may_grow() {
+            let last = rfc3339(range.1);
+            output::note(format_args!(
+                "the log ended at {last}; --for DURATION waits for a recorder that goes on with it"
+            ));
+        }
+        while end.is_ok() && follows && goes_on() {
             crate::commands::live::nap(NAP);
             logs.grow()?;
-            end = if logs.range.1 > range.1 {
+            if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);
-                self.scan(&logs, range, from_ns, &mut desk)
-            } else {
+                grows = true;
+                end = self.scan(&logs, range, from_ns, &mut desk);
+            } else if grows {
                 let events = desk.clock(SystemClock.read().wall_ns);
-                self.print(&events)
-            };
+                end = self.print(&events);
+            }
         }
         desk.end();
         end

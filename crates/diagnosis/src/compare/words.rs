@@ -11,13 +11,15 @@ use crate::verdict::Verdict;
 /// load, the numbers, what holds the machine back now.
 pub(super) fn sentence(of: &WindowComparison) -> String {
     let mut parts = Vec::new();
-    let differs: Vec<String> = of.load.iter().chain(&of.mix).filter(|m| differs(m)).map(movement).collect();
-    if !differs.is_empty() && !matches!(of.outcome, ChangeOutcome::LessAsked | ChangeOutcome::MoreAsked) {
-        parts.push(format!("The load differs: {}.", differs.join("; ")));
+    let moved: Vec<String> = of.load.iter().chain(&of.mix).filter(|m| differs(m)).map(movement).collect();
+    let leads = !moved.is_empty() && !matches!(of.outcome, ChangeOutcome::LessAsked | ChangeOutcome::MoreAsked);
+    if leads {
+        parts.push(format!("The load differs: {}.", moved.join("; ")));
     }
     parts.push(lead(of));
-    parts.extend(equal(of, !differs.is_empty()));
-    parts.extend(numbers(of));
+    parts.extend(equal(of, !moved.is_empty()));
+    let is_load_told = leads && of.load.as_ref().is_some_and(differs);
+    parts.extend(numbers(of.load.as_ref().filter(|_| !is_load_told), of.response.as_ref()));
     if of.outcome == ChangeOutcome::Unchanged && of.before.bottleneck != of.after.bottleneck {
         let why = "although no measured value changed beyond noise: the machine is close to a limit of the rules";
         parts.push(format!("The verdicts on the two windows differ, {why}."));
@@ -90,9 +92,9 @@ fn equal(of: &WindowComparison, asked: bool) -> Option<String> {
     Some(format!("At equal load ({load} requests) {words}."))
 }
 
-/// Load and response in numbers, as far as they are known.
-fn numbers(of: &WindowComparison) -> Option<String> {
-    let both: Vec<String> = of.load.iter().chain(&of.response).map(movement).collect();
+/// Load and response in numbers, as far as they are known and not told yet.
+fn numbers(load: Option<&QuantityChange>, response: Option<&QuantityChange>) -> Option<String> {
+    let both: Vec<String> = load.into_iter().chain(response).map(movement).collect();
     let mut text = both.join("; ") + ".";
     let upper = text.get(..1)?.to_uppercase();
     text.replace_range(..1, &upper);

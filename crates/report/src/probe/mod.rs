@@ -12,7 +12,7 @@ mod tests;
 use diskwright_results::document::ProbeDocument;
 
 pub use page::{ProbePage, hidden, page, remarks};
-pub use screen::screen;
+pub use screen::{indented, screen};
 
 /// A result and what it is called beside others.
 #[derive(Clone, Copy, Debug)]

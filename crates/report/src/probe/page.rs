@@ -79,7 +79,9 @@ fn lead(results: &[NamedResult<'_>]) -> String {
 
 fn remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
     match (remark.value, &remark.unit) {
-        (Some(number), Some(unit)) => format!("<b>{}</b>: {}", value(number, unit), escape_code(&remark.text)),
+        (Some(number), Some(unit)) => {
+            format!("<b>{}</b>{}{}", value(number, unit), remark.between(), escape_code(&remark.text))
+        }
         _ => escape_code(&remark.text),
     }
 }
@@ -184,7 +186,9 @@ fn runs(document: &ProbeDocument) -> String {
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());
-    titles.push("Remarks");
+    // as a rule there is nothing to remark
+    let remarked = document.runs.iter().any(|run| !remarks(run).is_empty());
+    titles.extend(remarked.then_some("Remarks"));
     let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value(v, unit));
     let row = |run: &RunResult| {
         let latency = &run.latency_s;
@@ -199,7 +203,7 @@ fn runs(document: &ProbeDocument) -> String {
         cells.push(run.interrupts_per_request.map_or(String::new(), units::digits));
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
         cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&duration(s)))));
-        cells.push(escape(&remarks(run).join(", ")));
+        cells.extend(remarked.then(|| escape(&remarks(run).join(", "))));
         cells
     };
     let rows: Vec<Vec<String>> = document.runs.iter().take(ROWS).map(row).collect();

@@ -30,7 +30,7 @@ pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style)
     let mut found = Vec::new();
     for remark in &document.remarks {
         let value = match (remark.value, &remark.unit) {
-            (Some(value), Some(unit)) => format!("{}: ", display(value, unit)),
+            (Some(value), Some(unit)) => format!("{}{}", display(value, unit), remark.between()),
             _ => String::new(),
         };
         found.push(format!("{value}{}", remark.text));
@@ -99,7 +99,8 @@ fn title(suite: Option<SuiteText>, document: &ProbeDocument) -> String {
     format!("{}: {file}{whose}", document.suite)
 }
 
-fn indented(words: &str, style: &Style) -> Vec<String> {
+/// A text of the list below a heading, in lines of the style's width.
+pub fn indented(words: &str, style: &Style) -> Vec<String> {
     let lines = wrap(&style.clean(words), style.width.saturating_sub(4), 0);
     lines
         .into_iter()

@@ -146,6 +146,19 @@ fn pages_are_well_formed_whatever_a_file_holds() {
 }
 
 #[test]
+fn a_number_that_a_sentence_goes_on_from_has_no_colon() {
+    let mut a = depths(4);
+    a.remarks[0].text = "of 15 runs never reached steady state".into();
+    (a.remarks[0].value, a.remarks[0].unit) = (Some(6.0), Some("count".into()));
+    let screen = super::screen(about("depth"), &a, &Style::plain(100));
+    assert!(screen.contains("\n  6 of 15 runs never reached"), "{screen}");
+    let page = page(&page_of(vec![NamedResult { name: "a", document: &a }], ""));
+    assert!(page.contains("<b>6</b> of 15 runs never reached"), "{page}");
+    a.remarks[0].text = "maximum of reads per second".into();
+    assert!(super::screen(about("depth"), &a, &Style::plain(100)).contains("\n  6: maximum of reads"));
+}
+
+#[test]
 fn the_page_and_the_screen_stay_as_expected() {
     let (a, b) = (depths(4), depths(8));
     let results = vec![NamedResult { name: "before", document: &a }, NamedResult { name: "after", document: &b }];

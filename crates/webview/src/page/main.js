@@ -4,7 +4,7 @@ const NAMES = {
   "rd/s": "reads/s", "wr/s": "writes/s", "rd B/s": "bytes read/s", "wr B/s": "bytes written/s", "rd lat": "read latency", "wr lat": "write latency", "fl lat": "flush latency",
   inflt: "requests in flight", util: "time with a request", size: "request size",
 };
-let stream = null, timer = null;
+let stream = null, timer = null, again = null, failed = 0;
 const SPANS = [[60, "1 m"], [300, "5 m"], [900, "15 m"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [604800, "7 d"]];
 const live = () => {
   if (!S.info?.live) return;
@@ -33,7 +33,8 @@ function askMark() {
 function append(frame) {
   const series = S.info.series;
   if (frame.series !== series.length) { describe(); return; }
-  if (frame.before_ms > S.heardTo + 1 && S.heardTo) { soonRange(); return; }
+  // ticks that were missed: more than the server could send again, or a stream that began anew
+  if (S.heardTo && (frame.before_ms || S.last) > S.heardTo + 1) { soonRange(); return; }
   for (const line of S.lines) {
     const index = series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
     if (index < 0) continue;
@@ -47,7 +48,9 @@ function append(frame) {
 }
 let frames = 0;
 function onFrame(frame) {
-  S.live = frame; S.range = frame.range_ms; S.last = S.range[1]; S.heard = Date.now(); S.cut = false;
+  // a stream that begins anew repeats the last frame, which is no news
+  if (!S.heard || frame.range_ms[1] > S.last) { S.heard = Date.now(); failed = 0; }
+  S.live = frame; S.range = frame.range_ms; S.last = S.range[1]; S.cut = false;
   if (S.follow) { S.to = S.last; S.from = S.to - S.span; }
   append(frame);
   S.heardTo = S.last;
@@ -67,12 +70,38 @@ function onFrame(frame) {
   document.documentElement.dataset.frames = frames;
   tell(""); drawAll(); controls();
 }
+// A browser connects again where the connection ends, but not after an answer that is no stream (a server or a proxy
+// that has too much to do), nor where no end is seen (this machine slept, or a network went away without a word).
 function listen() {
-  stream?.close();
-  stream = new EventSource(`events?host=${S.host}`);
-  stream.addEventListener("frame", event => onFrame(JSON.parse(event.data)));
-  stream.onerror = () => { S.cut = stream?.readyState !== EventSource.OPEN; if (S.cut && S.info) { tell("No connection to the server. The page shows the last data and tries to reconnect."); controls(); } };
-  stream.onopen = () => { if (S.cut) { S.cut = false; tell(""); soonRange(); } };
+  stream?.close(); clearTimeout(again);
+  const mine = stream = new EventSource(`events?host=${S.host}`);
+  mine.addEventListener("frame", event => onFrame(JSON.parse(event.data)));
+  mine.onerror = () => {
+    if (mine !== stream) return;
+    S.cut = mine.readyState !== EventSource.OPEN;
+    if (S.cut && S.info) { tell(LOST); controls(); }
+    if (mine.readyState === EventSource.CLOSED) again = setTimeout(listenAgain, pauseAfter(failed++, 1000, 30000));
+  };
+  mine.onopen = () => { if (S.cut || S.heard) { S.cut = false; tell(""); soonRange(); } };
+}
+async function listenAgain() {
+  const host = S.host;
+  await describe();
+  if (S.host === host && host !== null && S.info?.live) listen();
+}
+const isSilent = least => S.info?.live && S.heard > 0 && Date.now() - S.heard > Math.max(least, S.info.interval_ms * 5);
+// Asks again where nothing was heard for a while; of a recorder that is silent there is nothing new, and each pause is longer.
+function ifSilent() {
+  if (stream?.readyState !== EventSource.OPEN || !isSilent(10000) || Date.now() < S.asksAgain) return;
+  S.asksAgain = Date.now() + pauseAfter(failed++, 14000, 60000);
+  listen();
+}
+// The tab is seen again, the machine or its network is back.
+function wakeUp() {
+  const isClosed = stream?.readyState === EventSource.CLOSED;
+  if (document.hidden || !stream || !(isClosed || isSilent(5000))) return;
+  failed = 0;
+  if (isClosed) listenAgain(); else listen();
 }
 const describe = tried(async () => {
   const before = S.info;
@@ -135,8 +164,8 @@ const open = tried(async id => {
   await look();
 });
 function leave() {
-  stream?.close(); stream = null; clearTimeout(timer);
-  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, cut: false, looks: [new Map(), new Map()] });
+  stream?.close(); stream = null; clearTimeout(timer); clearTimeout(again); failed = 0;
+  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, asksAgain: 0, cut: false, looks: [new Map(), new Map()] });
   noted = barred = ""; listed = ["", ""];
   tell(""); $("compared").hidden = true; $("heat").hidden = true;
 }
@@ -184,13 +213,14 @@ const start = tried(async () => {
   new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
   addEventListener("hashchange", () => { if (!isReading) begin(); });
+  for (const name of ["visibilitychange", "resume", "online", "pageshow", "focus"]) addEventListener(name, wakeUp);
   setInterval(() => {
     if (!S.info) return;
-    controls();
+    controls(); ifSilent();
     if (++looks % 4 || document.hidden) return;
     if (!S.info.live && S.info.read >= 1) describe();
     // a recorder that is silent sends no frame, and the alert on that comes with the range
-    else if (S.range && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5)) soonRange();
+    else if (S.range && isSilent(5000)) soonRange();
   }, 2000);
   await begin();
 });

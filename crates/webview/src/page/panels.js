@@ -38,7 +38,7 @@ function readout(at) {
   $("read").textContent = `${when(at)}   ${told.map(([name, value, unit]) => `${name} ${show(value, unit)}`).join(" · ")}`;
 }
 function controls() {
-  const isLive = S.info.live, late = isLive && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5);
+  const isLive = S.info.live, late = isSilent(5000);
   const [text, kind] = S.cut ? ["✕ no connection", "bad"] : S.info.fault ? ["✕ cannot be read", "bad"]
     : S.info.read < 1 ? [`… reading the log, ${Math.floor(S.info.read * 100)} %`, "warn"]
     : !isLive ? ["■ recorded", ""] : late ? [`▲ no data for ${long(Date.now() - S.heard)}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused; new data keep arriving", "warn"];

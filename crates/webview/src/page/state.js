@@ -4,9 +4,11 @@ const S = {
   from: 0, to: 0, span: 300000, follow: false,
   at: null, chosen: null, kept: null, device: null, quantity: null, map: 0,
   lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
-  looks: [new Map(), new Map()], order: "bytes", sorted: null, allRows: false, built: false, last: 0, heard: 0, cut: false,
+  looks: [new Map(), new Map()], order: "bytes", sorted: null, allRows: false, built: false, last: 0, heard: 0, heardTo: 0, asksAgain: 0, cut: false,
 };
 const asked = {};
+// Pauses before the same is asked again: each twice as long as the one before, up to a limit, and no two pages' alike.
+const pauseAfter = (tries, least, longest) => Math.min(longest, least * 2 ** tries) * (0.75 + Math.random() / 2);
 
 async function fetched(kind, path, query, options) {
   asked[kind]?.abort();
@@ -14,8 +16,8 @@ async function fetched(kind, path, query, options) {
   const words = new URLSearchParams({ host: S.host ?? 0, ...query });
   let answer = await fetch(`${path}?${words}`, { signal: stop.signal, ...options });
   // others ask for much at the same time
-  for (let again = 0; answer.status === 503 && again < 40; again++) {
-    await new Promise(done => setTimeout(done, 250));
+  for (let tries = 0; answer.status === 503 && tries < 16; tries++) {
+    await new Promise(done => setTimeout(done, pauseAfter(tries, 250, 4000)));
     answer = await fetch(`${path}?${words}`, { signal: stop.signal, ...options });
   }
   if (answer.ok) return answer;
@@ -30,9 +32,10 @@ const tried = work => async (...given) => {
   try { await work(...given); } catch (fault) {
     if (fault.name === "AbortError") return;
     S.cut = fault instanceof TypeError;
-    tell(S.cut ? "No connection to the server. The page shows the last data and tries to reconnect." : fault.message);
+    tell(S.cut ? LOST : fault.message);
   }
 };
+const LOST = "No connection to the server. The page shows the last data and tries to reconnect.";
 function tell(text) { $("fault").textContent = text || ""; $("fault").hidden = !text; }
 
 const width = () => Math.max(100, $("c0").clientWidth - MARGIN);
