@@ -232,7 +232,8 @@ mod tests {
             let log = folder.path().join("log");
             record(&log, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
             let judging = packs::builtin("default").unwrap().unwrap();
-            let logs = Logs::open(&[log.clone()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+            let logs =
+                Logs::open(std::slice::from_ref(&log), &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
             let desk = AlertDesk::of(rules::builtin(), judging);
             let mut alerts = LogAlerts::start(logs, true, desk).unwrap_or_else(|fault| panic!("{fault}"));
             let list = |alerts: &LogAlerts| -> Vec<(String, bool)> {
