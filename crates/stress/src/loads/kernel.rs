@@ -31,7 +31,8 @@ fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
 }
 
 /// Pairs of threads that wake each other over pipes. Of two pairs for each processor both threads were often on others,
-/// and it idled for a fifth of the time.
+/// and it idled for a fifth of the time. Pairs that stay on one processor use all of it, but nothing else runs in time
+/// any more: whoever watched had no sample in eight seconds.
 const PAIRS_PER_PROCESSOR: usize = 4;
 
 /// So many of them that each processor always has somebody to switch to.
