@@ -92,7 +92,6 @@ fn requests_that_go_on_save_the_arm_and_fewer_disks_suffice() {
         // with what the drive reads ahead it is quicker still, but never as slow as if all were random
         assert!(analysis.mean_s > 0.85 * mean && more > 0.99, "{told:?}");
     }
-    println!("{}", told.join("\n"));
     let single = StorageDesign { part: &part, level: ArrayLevel::Raid0, count: 1, unit_bytes: 65_536, path: None };
     assert!(sustained(&single, &demand) > 2.0 * sustained(&single, &random), "{told:?}");
 }
