@@ -94,7 +94,11 @@ mod tests {
                 // one that is about to sleep and is woken before it does goes on, and its time is counted by the next
                 // tick of the scheduler: looks are further apart than those
                 std::thread::park_timeout(std::time::Duration::from_millis(10));
-                let Some(runs) = read(None, &folder, &mut text) else { return eprintln!("skipped: no account here") };
+                let Some(runs) = read(None, &folder, &mut text) else {
+                    drop(input);
+                    child.wait().unwrap();
+                    return eprintln!("skipped: no account here");
+                };
                 let length = read_small(&folder.join("stat"), &mut text).unwrap();
                 if super::super::stat(&text[..length]).is_some_and(|stat| can_rest(&stat)) {
                     break runs;
