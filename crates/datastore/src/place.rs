@@ -1,9 +1,9 @@
 //! Which device a log lies on.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use diskwright_hostfiles::mounts::{holding, unescaped_path};
 
 use crate::error::StoreError;
 
@@ -29,31 +29,8 @@ pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
 /// What was mounted where `dir` lies, by a mount table (the last of those
 /// mounted at the longest fitting path).
 fn mounted(table: &str, dir: &Path) -> Option<PathBuf> {
-    let mut found: Option<(PathBuf, PathBuf)> = None;
-    for line in table.lines() {
-        let Some((mount, source)) = line.split_once(" - ") else { continue };
-        let Some(point) = mount.split(' ').nth(4).map(unescape) else { continue };
-        let Some(source) = source.split(' ').nth(1).map(unescape) else { continue };
-        let longer = found.as_ref().is_none_or(|(best, _)| point.as_os_str().len() >= best.as_os_str().len());
-        if dir.starts_with(&point) && longer {
-            found = Some((point, source));
-        }
-    }
-    found.map(|(_, source)| source).filter(|source| source.starts_with("/dev"))
-}
-
-/// A path of the mount table: blanks and the like stand there as `\040`.
-fn unescape(text: &str) -> PathBuf {
-    let bytes = text.as_bytes();
-    let mut path = Vec::new();
-    let mut index = 0;
-    while index < bytes.len() {
-        let octal = bytes.get(index + 1..index + 4).filter(|_| bytes[index] == b'\\');
-        let value = octal.and_then(|o| u8::from_str_radix(std::str::from_utf8(o).ok()?, 8).ok());
-        path.push(value.unwrap_or(bytes[index]));
-        index += if value.is_some() { 4 } else { 1 };
-    }
-    PathBuf::from(OsString::from_vec(path))
+    let source = holding(table, dir).map(|row| unescaped_path(row.source));
+    source.filter(|source| source.starts_with("/dev"))
 }
 
 /// The kernel's 64-bit device number: 12 low bits of the major at bit 8, its

@@ -1,10 +1,10 @@
 //! The control groups of this process, of version 1 or 2, and what they limit: a program in a container has less than
 //! the machine has. A limit of any group above counts as well as that of the innermost.
 
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use crate::mounts::{self, MountRow};
 
 /// What version 1 writes for "no limit" of memory is near the largest number; no machine has so much.
 const NO_LIMIT: u64 = 1 << 60;
@@ -18,27 +18,6 @@ pub struct OwnGroup {
     is_unified: bool,
 }
 
-/// A path as the kernel writes it in its tables: blanks and backslashes are octal (`\040`).
-#[must_use]
-pub fn unescaped(word: &str) -> PathBuf {
-    let (mut bytes, mut rest) = (Vec::with_capacity(word.len()), word.as_bytes());
-    while let Some((&first, tail)) = rest.split_first() {
-        let digits = tail.get(..3).filter(|digits| first == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
-        let value = digits.map(|digits| digits.iter().fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0')));
-        match value.and_then(|value| u8::try_from(value).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
-}
-
 /// A mount of control groups.
 struct GroupMount {
     /// The group that is mounted.
@@ -49,18 +28,15 @@ struct GroupMount {
 
 /// The mount of a controller: of version 1 where it is there, else of version 2.
 fn mount(mountinfo: &str, controller: &str) -> Option<GroupMount> {
-    let row = |line: &str| {
-        let (place, kind) = line.split_once(" - ")?;
-        let (place, kind): (Vec<_>, Vec<_>) = (place.split(' ').collect(), kind.split(' ').collect());
-        let (root, point) = (unescaped(place.get(3)?), unescaped(place.get(4)?));
-        let is_unified = match *kind.first()? {
+    let of_groups = |row: MountRow<'_>| {
+        let is_unified = match row.kind {
             "cgroup2" => true,
-            "cgroup" if kind.get(2)?.split(',').any(|option| option == controller) => false,
+            "cgroup" if row.options.split(',').any(|option| option == controller) => false,
             _ => return None,
         };
-        Some(GroupMount { root, point, is_unified })
+        Some(GroupMount { root: row.root, point: row.point, is_unified })
     };
-    mountinfo.lines().filter_map(row).min_by_key(|mount| mount.is_unified)
+    mounts::rows(mountinfo).filter_map(of_groups).min_by_key(|mount| mount.is_unified)
 }
 
 impl OwnGroup {
@@ -135,13 +111,18 @@ pub fn memory_room(machine: &Path) -> Option<u64> {
     limited.filter_map(room).min()
 }
 
+/// Memory that the machine has available, bytes; `None` where the kernel does not tell.
+#[must_use]
+pub fn machine_memory_available(machine: &Path) -> Option<u64> {
+    let text = fs::read_to_string(machine.join("proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    number(line.trim().strip_suffix("kB")?)?.checked_mul(1024)
+}
+
 /// Memory that this process can have, bytes: what the machine has available, within the limits of its groups.
 #[must_use]
 pub fn memory_available(machine: &Path) -> Option<u64> {
-    let text = fs::read_to_string(machine.join("proc/meminfo")).ok();
-    let line = text.as_ref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemAvailable:")));
-    let of_machine = line.and_then(|line| number(line.trim().strip_suffix("kB")?)?.checked_mul(1024));
-    of_machine.into_iter().chain(memory_room(machine)).min()
+    machine_memory_available(machine).into_iter().chain(memory_room(machine)).min()
 }
 
 /// The tightest limit of processor time of this process's groups: so many microseconds in each period of so many.
@@ -267,11 +248,5 @@ mod tests {
         ]);
         assert_eq!((memory_room(root.path()), is_limited(root.path())), (None, false));
         assert_eq!(OwnGroup::of(machine(&[]).path(), "cpu"), None);
-    }
-
-    #[test]
-    fn paths_of_the_kernels_tables() {
-        let read = |word: &str| unescaped(word).to_string_lossy().into_owned();
-        assert_eq!([read("/a\\040b\\134"), read("/a\\04"), read("\\777x")], ["/a b\\", "/a\\04", "\\777x"]);
     }
 }

@@ -7,6 +7,7 @@
 //! - [`program`]: programs of the host, and limits for those that we run.
 //! - [`holes`]: stretches of files that were never written.
 //! - [`group`]: the control groups of this process, and what they limit.
+//! - [`mounts`]: the kernel's table of mounts.
 //! - [`room`]: what is left on a filesystem.
 //!
 //! Knows no format and no device. Who uses a device is not told here.
@@ -14,6 +15,7 @@
 pub mod group;
 pub mod holes;
 pub mod kernel;
+pub mod mounts;
 pub mod private;
 pub mod program;
 pub mod room;

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use rustix::fs::{StatVfs, fstatvfs};
 
-use crate::group::unescaped;
+use crate::mounts::holding;
 
 /// The most that is kept free.
 const MOST_RESERVE: u64 = 1 << 30;
@@ -74,16 +74,7 @@ impl FilesystemKey {
 
 /// What is mounted where a path lies, by the kernel's table, if that is btrfs.
 fn btrfs_source(mountinfo: &str, path: &Path) -> Option<String> {
-    let row = |line: &str| {
-        let (place, what) = line.split_once(" - ")?;
-        let point = unescaped(place.split(' ').nth(4)?);
-        let mut what = what.split(' ');
-        let (kind, source) = (what.next()?, what.next()?);
-        path.starts_with(&point).then(|| (point.components().count(), kind.to_owned(), source.to_owned()))
-    };
-    // of several at one place the last is on top
-    let (_, kind, source) = mountinfo.lines().filter_map(row).max_by_key(|row| row.0)?;
-    (kind == "btrfs").then_some(source)
+    holding(mountinfo, path).filter(|row| row.kind == "btrfs").map(|row| row.source.to_owned())
 }
 
 #[cfg(test)]

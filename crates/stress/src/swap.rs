@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use diskwright_hostfiles::group::unescaped;
+use diskwright_hostfiles::mounts::unescaped_path;
 use diskwright_hostfiles::program;
 use diskwright_workload::files::{WorkFile, is_left};
 
@@ -71,7 +71,7 @@ fn table() -> String {
 
 /// Names of swap areas in that table.
 fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
-    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescaped)
+    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescaped_path)
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {

@@ -130,10 +130,7 @@ fn backing(arguments: &Serve) -> ContentBacking {
 
 /// Half of the memory that the kernel could give; `None` where it does not say.
 fn half_of_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024 / 2)
+    diskwright_hostfiles::group::machine_memory_available(Path::new("/")).map(|bytes| bytes / 2)
 }
 
 /// Says what can be used, once it can be.

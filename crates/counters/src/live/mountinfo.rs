@@ -1,5 +1,7 @@
 //! `/proc/self/mountinfo`: what is mounted where, from which device.
 
+use diskwright_hostfiles::mounts::unescaped;
+
 use super::Roots;
 use super::scan::{WordIter, lines, number};
 
@@ -53,23 +55,7 @@ pub fn device_number(word: &[u8]) -> Option<(u64, u64)> {
 
 /// The kernel writes blanks and backslashes in paths as octal (`\040`).
 pub fn unescape(word: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let Some((&first, tail)) = rest.split_first() {
-        let octal =
-            |d: &[u8]| d.iter().try_fold(0u32, |v, b| (b'0'..=b'7').contains(b).then(|| v * 8 + u32::from(b - b'0')));
-        match tail.get(..3).and_then(octal) {
-            Some(value) if first == b'\\' && value < 256 => {
-                bytes.push(value as u8);
-                rest = &tail[3..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&unescaped(word)).into_owned()
 }
 
 /// Reads the mounts of this process; empty where they cannot be read.
