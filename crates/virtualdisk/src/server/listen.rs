@@ -299,7 +299,6 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixListener;
 
     use super::*;
 
@@ -357,8 +356,10 @@ mod tests {
         assert!(taken.contains("another server uses it"), "{taken}");
         drop(first);
         assert!(!path.exists());
-        // a killed server leaves its file
-        drop(UnixListener::bind(&path).expect("free"));
+        // a killed server leaves its file; it never listened, because a child that another test forks
+        // at this moment would hold a listening socket open a little longer
+        let dead = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        net::bind(&dead, &SocketAddrUnix::new(&path).expect("short")).expect("free");
         let second = Listener::bind(&place).expect("dead");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         drop(second);
