@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use diskwright_counters::live::Sampler;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{geteuid, getpriority_process, setpriority_process};
 use rustix::thread::nanosleep;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
@@ -34,31 +33,6 @@ pub struct Pacer {
 pub fn nap(time: Duration) {
     let (seconds, nanoseconds) = (time.as_secs().try_into().unwrap_or(i64::MAX), time.subsec_nanos().into());
     let _ = nanosleep(&rustix::thread::Timespec { tv_sec: seconds, tv_nsec: nanoseconds });
-}
-
-/// Nice value of who samples; other programs have 0.
-pub const NICE: i32 = -10;
-
-/// While this lives, its thread comes before others on the processors, so that a full machine is sampled in time. Only
-/// root may ask for that; other users sample as any program runs.
-pub struct RunsFirst {
-    before: Option<i32>,
-}
-
-impl RunsFirst {
-    pub fn begin() -> RunsFirst {
-        let nice = getpriority_process(None).ok().filter(|nice| geteuid().is_root() && *nice > NICE);
-        RunsFirst { before: nice.filter(|_| setpriority_process(None, NICE).is_ok()) }
-    }
-}
-
-impl Drop for RunsFirst {
-    fn drop(&mut self) {
-        if let Some(nice) = self.before {
-            // what a thread starts later has its nice value
-            let _ = setpriority_process(None, nice);
-        }
-    }
 }
 
 /// A process that is woken so much later than it asked for did not run.
@@ -178,21 +152,4 @@ pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
     bar.set_message(diskwright_base::text::printable(&message).into_owned());
     output::print_above(&bar);
     bar
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_samples_comes_first_and_no_longer() {
-        // nice values are of threads, so that other tests see nothing of it
-        let nice = || getpriority_process(None).unwrap();
-        let before = nice();
-        let first = RunsFirst::begin();
-        let expected = if geteuid().is_root() && before > NICE && first.before.is_some() { NICE } else { before };
-        assert_eq!(nice(), expected);
-        drop(first);
-        assert_eq!(nice(), before);
-    }
 }

@@ -38,6 +38,7 @@ mod merge;
 pub mod output;
 mod output_file;
 mod plan;
+mod priority;
 mod probe;
 mod processes;
 mod record;

@@ -19,6 +19,7 @@ use super::gains::{self, PredictedGain};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
 use super::plan::from_log::of_logs;
+use super::priority::RunsFirst;
 use super::store::{self, StoreArguments};
 use super::{Failure, baseline, ceilings, damage, find, fleet, output, streamed};
 
@@ -174,7 +175,7 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
     if arguments.lasts < arguments.every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
-    let _first = live::RunsFirst::begin();
+    let _first = RunsFirst::begin();
     let live = LiveOptions { slow_every: arguments.every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let mut pacer = Pacer::new(arguments.every, Some(arguments.lasts))?;

@@ -28,6 +28,7 @@ use indicatif::ProgressBar;
 use super::alerts::{AlertArguments, AlertDesk};
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
+use super::priority::RunsFirst;
 use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
 use super::{Failure, damage, output};
@@ -116,6 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
     standing::raise();
+    let _first = RunsFirst::begin();
     let (mut ticks, mut slack) = (0, standing::DeviceLossWatch::default());
     let mut manager = ServiceManager::from_environment();
     sampler.tick();

@@ -7,7 +7,7 @@ use std::fs;
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
-use crate::commands::live::NICE;
+use crate::commands::priority::NICE;
 
 /// Added to the score by which the kernel chooses whom to kill when memory ends; -1000 is never.
 const SCORE: &str = "-800";

@@ -17,6 +17,7 @@ use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::{StressError, cgroup, swap};
 use indicatif::ProgressBar;
 
+use super::priority::RunsFirst;
 use super::workload::{bar, stop_flag, sweep as sweep_folders};
 use super::{Failure, output};
 use supervisor::{StressRequest, StressRun, WorkerEvent};
@@ -120,6 +121,8 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let request = StressRequest { class, share, lasts, dir: &arguments.dir, seed: arguments.seed };
     let mut load = StressRun::begin(&request)?;
+    // its child began as an ordinary program; heat, memory and Ctrl-C are seen in time
+    let _first = RunsFirst::begin();
     load.tell_limits();
     let progress = bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
     let mut held_since = None;

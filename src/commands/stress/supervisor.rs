@@ -15,6 +15,7 @@ use diskwright_stress::swap::SwapFile;
 use serde::{Deserialize, Serialize};
 
 use super::{failure, machine};
+use crate::commands::priority::RunsFirst;
 use crate::commands::{Failure, output};
 
 /// What is asked of a load.
@@ -101,6 +102,7 @@ impl StressRun {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
+            let _first = RunsFirst::begin();
             for line in BufReader::new(output.expect("a pipe was asked for")).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;

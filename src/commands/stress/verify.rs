@@ -15,6 +15,7 @@ use super::machine::ProcessorUse;
 use super::supervisor::{StressRequest, StressRun, WorkerEvent};
 use super::{Arguments, WATCHED, failure, machine, screen, sweep};
 use crate::commands::live::{self, Pacer, nap};
+use crate::commands::priority::RunsFirst;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
@@ -130,6 +131,8 @@ fn tried(
 
 fn watched(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
     let mut load = StressRun::begin(request)?;
+    // its child began as an ordinary program
+    let _first = RunsFirst::begin();
     let scale = match until(&mut load, stop)? {
         WorkerEvent::Holding(scale) => scale,
         WorkerEvent::Done(_) => return Err(too_early(&load)),
@@ -167,7 +170,6 @@ fn too_early(load: &StressRun) -> Failure {
 
 /// Watches this machine as `why` does, while the load goes on.
 fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
-    let _first = live::RunsFirst::begin();
     let options = SamplerOptions { slow_every: Duration::from_secs(2), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(EVERY, Some(lasts))?;

@@ -13,6 +13,7 @@ use diskwright_stress::{StressError, cgroup, class, run};
 
 use super::supervisor::WorkerMessage;
 use super::{Arguments, HELD, machine};
+use crate::commands::priority::RunsFirst;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, output};
 
@@ -38,7 +39,6 @@ impl WorkerArguments {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    stop_with_input(&stop);
     let message = match work(arguments, &stop) {
         Ok(outcome) => WorkerMessage::Done(outcome),
         Err(StressError::Unavailable(text)) => WorkerMessage::Unavailable(text),
@@ -47,9 +47,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     tell(&message)
 }
 
-fn work(arguments: &Arguments, stop: &AtomicBool) -> Result<Option<run::LoadOutcome>, StressError> {
+fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
     cgroup::enter(worker_door)?;
+    // after it: a group of version 1 takes no process with a real-time thread
+    stop_with_input(stop);
     let class = class::find(arguments.class.as_deref().unwrap_or_default())?;
     let share = worker_share.unwrap_or(1.0);
     let options = LoadOptions {
@@ -80,6 +82,8 @@ fn tell(message: &WorkerMessage) -> Result<(), Failure> {
 fn stop_with_input(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
+        // under a load that fills the processors it must end in time
+        let _first = RunsFirst::begin();
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];
         while input.read(&mut bytes).is_ok_and(|count| count > 0) {}

@@ -12,7 +12,8 @@ use diskwright_datastore::WriterOptions;
 
 use super::super::Failure;
 use super::super::alerts::AlertDesk;
-use super::super::live::{Pacer, RunsFirst};
+use super::super::live::Pacer;
+use super::super::priority::RunsFirst;
 
 /// Ticks that may wait for the screen; more are left out, and that is said.
 const WAITING: usize = 120;

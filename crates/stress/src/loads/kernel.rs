@@ -10,6 +10,7 @@ use diskwright_probe::engine::ring::IdleRing;
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
@@ -30,26 +31,44 @@ fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
     io(Path::new("pipe"), "failed")(error)
 }
 
-/// Pairs of threads that wake each other over pipes. Of two pairs for each processor both threads were often on others,
-/// and it idled for a fifth of the time. Pairs that stay on one processor use all of it, but nothing else runs in time
-/// any more: whoever watched had no sample in eight seconds.
-const PAIRS_PER_PROCESSOR: usize = 4;
+/// Pairs of threads that wake each other over pipes, on each processor. Pairs that may run anywhere often have their
+/// two threads on different processors, each of which idles until the other's wake-up arrives: a fifth of the time.
+const PAIRS_PER_PROCESSOR: usize = 2;
 
 /// So many of them that each processor always has somebody to switch to.
-pub(super) fn switches(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let workers = (0..PAIRS_PER_PROCESSOR * options.processors.max(1)).map(|_| pair()).collect::<Result<_, _>>()?;
-    Ok(StressLoad { workers, most: LoadMost::Measured })
+pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+    let allowed = sched_getaffinity(None).map_err(failed)?;
+    let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    let pairs = processors.flat_map(|processor| [processor; PAIRS_PER_PROCESSOR]);
+    Ok(StressLoad { workers: pairs.map(pair).collect::<Result<_, _>>()?, most: LoadMost::Measured })
 }
 
-fn pair() -> Result<WorkStep, StressError> {
+/// Keeps the calling thread on a processor.
+fn stay_on(processor: usize) -> Result<(), StressError> {
+    let mut only = CpuSet::new();
+    only.set(processor);
+    sched_setaffinity(None, &only).map_err(failed)
+}
+
+fn pair(processor: usize) -> Result<WorkStep, StressError> {
     let ((their_reading, our_writing), (our_reading, their_writing)) =
         (pipe().map_err(failed)?, pipe().map_err(failed)?);
     // it ends when our ends of the pipes are closed
     std::thread::spawn(move || {
         let mut byte = [0];
-        while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {}
+        if stay_on(processor).is_ok() {
+            while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {
+            }
+        }
     });
+    // whichever thread takes the steps moves with the first
+    let mut thread = None;
     Ok(Box::new(move || {
+        let own = std::thread::current().id();
+        if thread != Some(own) {
+            stay_on(processor)?;
+            thread = Some(own);
+        }
         let mut byte = [1];
         for _ in 0..TURNS {
             write(&our_writing, &byte).map_err(failed)?;
