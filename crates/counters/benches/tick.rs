@@ -3,7 +3,7 @@
 //!
 //!     cargo bench -p diskwright-counters --bench tick
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
+//! With `--slow`, only what the slow sources add. With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
 //! see that it works; then the numbers mean nothing.
 //!
 //! Processor time only, by the scheduler's own account in nanoseconds; waiting
@@ -51,6 +51,9 @@ fn main() {
     let (rounds, ticks, sadc_samples) = if tiny { (3, 5, 1) } else { (15, 200, 30) };
     let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     println!("# cost of a tick: Linux {}, {rounds} rounds of {ticks} ticks", machine.trim());
+    if has("--slow") {
+        return slow_share(if tiny { 60 } else { 1800 });
+    }
     let quiet = SamplerOptions {
         slow_every: Duration::from_secs(3600),
         processes: false,

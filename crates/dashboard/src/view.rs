@@ -95,6 +95,8 @@ pub struct Viewer {
     panels: Panels,
     pack: Pack,
     ceilings: Vec<Ceiling>,
+    /// Judges one stretch after the other.
+    judge: Judge,
     judged: Option<((i64, i64), Option<Verdict>)>,
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
     plans: PlanCache,
@@ -126,8 +128,10 @@ struct MomentPart {
 impl Viewer {
     /// A viewer with these panels, that judges by a pack and knows what probes measured.
     pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
+        let options = JudgeOptions { ceilings: ceilings.clone(), ..JudgeOptions::default() };
         Viewer {
             panels,
+            judge: Judge::new(vec![pack.clone()], options),
             pack,
             ceilings,
             judged: None,
@@ -293,8 +297,8 @@ impl Viewer {
         {
             return Ok(verdict.clone());
         }
-        let options = JudgeOptions { role: None, expected: Some(judged), ceilings: self.ceilings.clone() };
-        let mut judge = Judge::new(vec![self.pack.clone()], options);
+        let judge = &mut self.judge;
+        judge.restart(Some(judged));
         let mut ticks = 0;
         history.read(judged.0, judged.1, &mut |piece| match piece {
             LogPiece::Frame(frame) => {

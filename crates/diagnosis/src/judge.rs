@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{AskerTable, Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
+use diskwright_base::{AskerTable, Ceiling, Frame, Note, ProcessTable, Schema, ceiling};
 
 use crate::askers::Askers;
 use crate::culprits::Culprits;
 use crate::finish::verdict;
 use crate::grid::WindowGrid;
+use crate::kept::{KeptProgram, TopologyReader};
 use crate::node::{CHUNK, Chunk, NodeColumn, NodeColumns};
 use crate::notes::VerdictNotes;
 use crate::observation::Observation;
@@ -43,8 +44,16 @@ pub struct Judge {
     /// Buckets for trends; none where the window is known to be too short for any.
     timeline: Option<Timeline>,
     /// What the rules ask of a tick, for the series of the last frame.
-    program: JudgeProgram,
+    program: Arc<JudgeProgram>,
     room: JudgeScratch,
+    /// Ceilings that notes of this window have brought.
+    said: Vec<Ceiling>,
+    /// No program was made for this window yet: the states are those of a new judge.
+    untouched: bool,
+    /// More windows may follow this one, so that what was made is kept for them.
+    again: bool,
+    kept: Option<KeptProgram>,
+    topologies: TopologyReader,
 }
 
 /// Ceilings that notes of a log may bring at most.
@@ -63,30 +72,57 @@ struct JudgeScratch {
     chunk: u64,
 }
 
+/// Buckets for trends of a window; none where it is known to be too short for any.
+fn timeline(expected: Option<(i64, i64)>) -> Option<Timeline> {
+    if expected.is_some_and(|window| !crate::trends::long_enough(window)) {
+        return None;
+    }
+    let mut timeline = Timeline::default();
+    expected.into_iter().for_each(|window| timeline.expect(window));
+    Some(timeline)
+}
+
+fn nothing_seen(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
+    Observation {
+        ceilings: ceiling::settle(None, &options.ceilings),
+        states: States::new(&packs),
+        window: WindowState::default(),
+        grid: WindowGrid::default(),
+        packs,
+        topology: None,
+        notes: VerdictNotes::default(),
+        culprits: Culprits::default(),
+        askers: Askers::default(),
+        schema: None,
+    }
+}
+
 impl Judge {
     /// A judge that has seen nothing.
     pub fn new(packs: Vec<Pack>, options: JudgeOptions) -> Judge {
-        let timeline = match options.expected {
-            Some(window) if !crate::trends::long_enough(window) => None,
-            expected => {
-                let mut timeline = Timeline::default();
-                expected.into_iter().for_each(|window| timeline.expect(window));
-                Some(timeline)
-            }
-        };
-        let seen = Observation {
-            ceilings: ceiling::settle(None, &options.ceilings),
-            states: States::new(&packs),
-            window: WindowState::default(),
-            grid: WindowGrid::default(),
-            packs,
-            topology: None,
-            notes: VerdictNotes::default(),
-            culprits: Culprits::default(),
-            askers: Askers::default(),
-            schema: None,
-        };
-        Judge { options, seen, timeline, program: JudgeProgram::default(), room: JudgeScratch::default() }
+        Judge {
+            timeline: timeline(options.expected),
+            seen: nothing_seen(packs, &options),
+            options,
+            program: Arc::default(),
+            room: JudgeScratch::default(),
+            said: Vec::new(),
+            untouched: true,
+            again: false,
+            kept: None,
+            topologies: TopologyReader::default(),
+        }
+    }
+
+    /// Forgets what was seen, and judges another window by the same packs, role and ceilings. The verdict on it is
+    /// that of a new judge, and costs less where series and topology are those of the window before.
+    pub fn restart(&mut self, expected: Option<(i64, i64)>) {
+        self.options.expected = expected;
+        self.timeline = timeline(expected);
+        self.seen = nothing_seen(std::mem::take(&mut self.seen.packs), &self.options);
+        self.said.clear();
+        self.untouched = true;
+        self.again = true;
     }
 
     /// Takes in a batch of ticks. Batches come in the order of time; how the
@@ -105,7 +141,7 @@ impl Judge {
     /// Takes in a note: topology, process table, or a remark that limits certainty.
     pub fn note(&mut self, note: &Note) {
         match note.kind.as_str() {
-            Note::TOPOLOGY => match serde_json::from_str::<Topology>(&note.text) {
+            Note::TOPOLOGY => match self.topologies.read(note) {
                 Ok(topology) => {
                     if self.seen.topology.as_ref() != Some(&topology) {
                         self.seen.topology = Some(topology);
@@ -124,11 +160,12 @@ impl Judge {
             },
             Note::CEILINGS => match serde_json::from_str::<Vec<Ceiling>>(&note.text) {
                 Ok(ceilings) => {
-                    let new = ceilings.into_iter().filter(|c| !self.options.ceilings.contains(c)).take(MOST_CEILINGS);
+                    let is_known = |c: &Ceiling| self.options.ceilings.contains(c) || self.said.contains(c);
+                    let new = ceilings.into_iter().filter(|c| !is_known(c)).take(MOST_CEILINGS);
                     let new: Vec<Ceiling> = new.collect();
-                    let room = MOST_CEILINGS.saturating_sub(self.options.ceilings.len());
+                    let room = MOST_CEILINGS.saturating_sub(self.options.ceilings.len() + self.said.len());
                     if !new.is_empty() && room > 0 {
-                        self.options.ceilings.extend(new.into_iter().take(room));
+                        self.said.extend(new.into_iter().take(room));
                         self.settle();
                     }
                 }
@@ -141,7 +178,8 @@ impl Judge {
     /// Finds the devices that ceilings are of. Places change with the topology
     /// and with them; what was collected stays.
     fn settle(&mut self) {
-        self.seen.ceilings = ceiling::settle(self.seen.topology.as_ref(), &self.options.ceilings);
+        let all = [self.options.ceilings.as_slice(), &self.said].concat();
+        self.seen.ceilings = ceiling::settle(self.seen.topology.as_ref(), &all);
         self.seen.schema = None;
     }
 
@@ -161,18 +199,33 @@ impl Judge {
             return;
         }
         let foreign = self.seen.notes.source != LogOrigin::Live;
-        let scene = SchemaIndex::new(schema, self.seen.topology.as_ref(), &self.seen.ceilings).hiding_spindles(foreign);
-        self.seen.states.prune(|instance| scene.has(instance));
-        let wanted = ProgramOptions { role: self.options.role.as_deref(), expected: self.options.expected };
-        self.program = compile(&self.seen.packs, &scene, &wanted, &mut self.seen.states);
+        let knows_window = self.options.expected.is_some();
+        let is_first = std::mem::replace(&mut self.untouched, false);
+        let kept = self.kept.as_ref().filter(|_| is_first);
+        if let Some((program, states)) = kept.and_then(|kept| kept.again(&self.seen, schema, (foreign, knows_window))) {
+            (self.program, self.seen.states) = (program, states);
+        } else {
+            self.compile(schema, foreign, knows_window);
+            if is_first && self.again {
+                let kept = KeptProgram::new(&self.seen, schema, (foreign, knows_window), &self.program);
+                self.kept = Some(kept);
+            }
+        }
         self.room.slots.resize_with(self.program.slots, NodeColumn::default);
         self.room.computed.clear();
         self.room.computed.resize(self.program.nodes.len(), 0);
         self.seen.schema = Some(schema.clone());
     }
 
+    fn compile(&mut self, schema: &Schema, foreign: bool, knows_window: bool) {
+        let scene = SchemaIndex::new(schema, self.seen.topology.as_ref(), &self.seen.ceilings).hiding_spindles(foreign);
+        self.seen.states.prune(|instance| scene.has(instance));
+        let wanted = ProgramOptions { role: self.options.role.as_deref(), knows_window };
+        self.program = Arc::new(compile(&self.seen.packs, &scene, &wanted, &mut self.seen.states));
+    }
+
     fn chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
-        let Judge { program, seen: Observation { states, window, grid, .. }, timeline, room, .. } = self;
+        let Judge { options, program, seen: Observation { states, window, grid, .. }, timeline, room, .. } = self;
         room.chunk += 1;
         let number = (window.ticks % (1 << 48)) as usize;
         window.watch(frame, range.clone(), &mut room.segments);
@@ -181,6 +234,7 @@ impl Judge {
             timeline.cut(frame, range.clone(), &mut room.stretches);
         }
         fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
+        room.times.expected = options.expected;
         room.times.cells.clear();
         room.times.cells.extend(frame.ticks()[range.clone()].iter().map(|tick| grid.add(tick)));
         let seconds = std::mem::take(&mut room.times.seconds);

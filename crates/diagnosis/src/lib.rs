@@ -13,6 +13,7 @@
 //! - `paging`: how much of a disk's work is paging
 //! - `ceilings`: a load against what a probe measured its device to do; `profiles`: what is said of that
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums, which `judge` makes
+//! - `kept`: what a judge of window after window need not make again
 //! - `observation`: all that the judge saw; what follows only reads it
 //! - `trends`: where the judged quantities are heading, and what changed
 //! - `monitor`, `history`: rules tick by tick, as alerts ask for them
@@ -30,6 +31,7 @@ mod finish;
 mod grid;
 mod history;
 mod judge;
+mod kept;
 mod lanes;
 mod load;
 pub mod missing;

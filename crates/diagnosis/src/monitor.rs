@@ -117,7 +117,7 @@ impl RuleMonitor {
         }
         let scene = SchemaIndex::new(schema, self.topology.as_ref(), &self.settled);
         self.states.prune(|instance| scene.has(instance));
-        let wanted = ProgramOptions { role: None, expected: None };
+        let wanted = ProgramOptions { role: None, knows_window: false };
         self.program = compile(&self.packs, &scene, &wanted, &mut self.states);
         self.slots.resize_with(self.program.slots, NodeColumn::default);
         self.schema = Some(schema.clone());

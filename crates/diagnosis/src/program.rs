@@ -63,7 +63,8 @@ const NOTHING_TO_LACK: [&str; 6] = ["array", "channel", "controller", "hardware"
 /// What the caller asked for, as far as the program depends on it.
 pub(crate) struct ProgramOptions<'a> {
     pub role: Option<&'a str>,
-    pub expected: Option<(i64, i64)>,
+    /// Start and end of the window are known beforehand.
+    pub knows_window: bool,
 }
 
 /// Makes the program for a scene and finds or makes the states that it feeds.
@@ -76,7 +77,7 @@ pub(crate) fn compile(
     let mut maker = ProgramBuilder {
         builder: NodeBuilder::new(scene),
         states,
-        expected: wanted.expected,
+        knows_window: wanted.knows_window,
         groups: Vec::new(),
         group_of: HashMap::new(),
         fed: BTreeSet::new(),
@@ -105,7 +106,7 @@ struct RuleRequest<'r> {
 struct ProgramBuilder<'a, 's> {
     builder: NodeBuilder<'a>,
     states: &'s mut States,
-    expected: Option<(i64, i64)>,
+    knows_window: bool,
     groups: Vec<ProgramGroup>,
     group_of: HashMap<String, usize>,
     /// Tracks that some group feeds.
@@ -338,15 +339,12 @@ impl<'a> ProgramBuilder<'a, '_> {
             RuleLimit::Number(number) => LimitPlan::Number(*number),
             RuleLimit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, place)?, *times),
         };
-        let change = match (condition.over, self.expected) {
-            (ConditionSpan::Change { share }, Some((from, to))) => {
-                let until = from.saturating_add((to.saturating_sub(from) as f64 * share) as i64);
-                Some(ChangeReference::Until(until))
-            }
-            (ConditionSpan::Step, _) => Some(ChangeReference::Previous),
-            (ConditionSpan::Norm, _) => Some(ChangeReference::Norm),
-            (ConditionSpan::RunsOut, _) => Some(ChangeReference::Depletion),
-            (ConditionSpan::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
+        let change = match condition.over {
+            ConditionSpan::Change { share } if self.knows_window => Some(ChangeReference::FirstPart(share)),
+            ConditionSpan::Change { .. } => return Err(Absence::Missing("length of the window".into())),
+            ConditionSpan::Step => Some(ChangeReference::Previous),
+            ConditionSpan::Norm => Some(ChangeReference::Norm),
+            ConditionSpan::RunsOut => Some(ChangeReference::Depletion),
             _ => None,
         };
         state.known = true;

@@ -47,7 +47,7 @@ pub(crate) struct RuleState {
 }
 
 /// Everything collected so far. It grows with the instances, not with time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct States {
     pub streams: Vec<RuleProgress>,
     stream_of: HashMap<(usize, usize, String), usize>,

@@ -119,8 +119,8 @@ pub(crate) struct ConditionPlan {
 /// What a change is against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChangeReference {
-    /// The mean up to then, nanoseconds since 1970.
-    Until(i64),
+    /// The mean over this share of the window, from its start.
+    FirstPart(f64),
     /// The tick before.
     Previous,
     /// Its own median of the last day.
@@ -157,10 +157,20 @@ pub(crate) struct ChunkTimes {
     pub total_ns: u64,
     /// Start of the window.
     pub origin_ns: i64,
+    /// Start and end of the window, where known beforehand.
+    pub expected: Option<(i64, i64)>,
     /// Number of the first tick in the whole log.
     pub number: usize,
     /// The part of the window that each tick belongs to.
     pub cells: Vec<GridCell>,
+}
+
+impl ChunkTimes {
+    /// Where the window's first part ends; a window of unknown length has none, and no rule compares with it.
+    fn part_end_ns(&self, share: f64) -> i64 {
+        let Some((from, to)) = self.expected else { return i64::MIN };
+        from.saturating_add((to.saturating_sub(from) as f64 * share) as i64)
+    }
 }
 
 /// Reused room for masks and ratios.
@@ -316,7 +326,7 @@ impl RuleProgress {
             }
             let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.index]);
             match against {
-                ChangeReference::Until(until_ns) => state.baseline.relate(until_ns, slot, times, out),
+                ChangeReference::FirstPart(share) => state.baseline.relate(times.part_end_ns(share), slot, times, out),
                 ChangeReference::Previous => state.baseline.step(slot, out),
                 ChangeReference::Norm => state.norm.get_or_insert_default().relate(slot, &times.ends, out),
                 ChangeReference::Depletion => state.depletion.get_or_insert_default().relate(slot, &times.ends, out),

@@ -18,3 +18,4 @@ mod threads;
 mod ticks;
 mod trends;
 mod waiting;
+mod windows;

@@ -7,8 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::Note;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::moment::TickContext;
+
+/// What a filesystem of the kind `proc` calls itself.
+const PROC_MAGIC: u64 = 0x9fa0;
 
 /// No file of the kernel is longer; one that is, is not what its name says.
 const LONGEST: usize = 64 << 20;
@@ -87,6 +91,19 @@ impl OpenFile {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// False where the kernel says that nothing has changed since this was last asked, as it does of the mounts.
+    pub fn may_have_changed(&self) -> bool {
+        let OpenFileState::Open(file) = &self.state else { return true };
+        let is_of_kernel = rustix::fs::fstatfs(file).is_ok_and(|filesystem| filesystem.f_type as u64 == PROC_MAGIC);
+        if !is_of_kernel {
+            return true;
+        }
+        let mut asked = [PollFd::new(file, PollFlags::PRI)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // an error is how the kernel reports that the mounts are others
+        poll(&mut asked, Some(&now)).map_or(true, |events| events > 0)
     }
 
     /// Its text now; `None` where it cannot be read, which a note tells once.
@@ -201,4 +218,29 @@ pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// A small file that holds one whole number.
 pub(crate) fn read_number(path: &Path) -> Option<u64> {
     super::scan::number(read_text(path)?.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_not_read_again_until_the_kernel_reports_a_change() {
+        let path = Path::new("/proc/self/mountinfo");
+        let Ok(file) = File::open(path) else { return eprintln!("skipped: there is no {}", path.display()) };
+        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::pieces(path.into(), "") };
+        // somebody may mount something meanwhile, but not each time
+        assert!((0..100).any(|_| !table.may_have_changed()));
+        assert!(OpenFile::pieces(path.into(), "").may_have_changed(), "it is not open");
+    }
+
+    #[test]
+    fn a_file_of_which_the_kernel_reports_nothing_may_always_have_changed() {
+        let machine = crate::live::fake::FakeMachine::new();
+        machine.put("proc/self/mountinfo", "");
+        let path = machine.folder().join("proc/self/mountinfo");
+        let file = File::open(&path).expect("it was made");
+        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::pieces(path, "") };
+        assert!(table.may_have_changed() && table.may_have_changed());
+    }
 }

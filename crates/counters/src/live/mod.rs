@@ -11,6 +11,7 @@
 //! use on the machine that is in trouble.
 
 mod clock;
+mod events;
 pub mod fake;
 mod held;
 mod moment;

@@ -21,6 +21,8 @@ pub(crate) struct TickContext<'a> {
     pub elapsed_ns: u64,
     /// The slow beat falls into this tick.
     pub slow: bool,
+    /// A slow beat at which devices may be others than at the last, or in another state.
+    pub devices_due: bool,
     /// A source saw that somebody waits: the processes are looked at at once.
     pub trouble: bool,
     /// A source saw that devices or mounts came or went: the topology is read at once.

@@ -3,6 +3,8 @@
 use diskwright_hostfiles::mounts::unescaped;
 
 use super::Roots;
+use super::held::OpenFile;
+use super::moment::TickContext;
 use super::scan::{WordIter, lines, number};
 
 /// A line of the file.
@@ -61,6 +63,32 @@ pub fn unescape(word: &[u8]) -> String {
 /// Reads the mounts of this process; empty where they cannot be read.
 pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
     parse(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
+}
+
+/// The table of mounts, which two sources follow: read where the kernel says that it has changed, and once a minute.
+pub(crate) struct MountTable {
+    file: OpenFile,
+    read_ns: u64,
+}
+
+/// Read so often in any case, nanoseconds.
+const AGAIN_NS: u64 = 60_000_000_000;
+
+impl MountTable {
+    /// Of this file.
+    pub fn new(file: OpenFile) -> MountTable {
+        MountTable { file, read_ns: 0 }
+    }
+
+    /// Its text where it may be another, nothing where it is the same; an error where it cannot be read.
+    pub fn news(&mut self, context: &mut TickContext) -> Result<Option<&[u8]>, ()> {
+        let old = context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
+        if !self.file.may_have_changed() && !old {
+            return Ok(None);
+        }
+        self.read_ns = context.running_ns;
+        self.file.read(context).map(Some).ok_or(())
+    }
 }
 
 /// The mount that a path lies on: the last one with the longest mount point

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use diskwright_base::{Note, Schema, Series, Tick};
 
 use super::clock::{Clock, ClockReading, passed};
+use super::events::DeviceEvents;
 use super::moment::TickContext;
 use super::notes::NoteCollector;
 use super::sources::{CounterSource, SOURCES};
@@ -35,6 +36,7 @@ pub struct Sampler {
     sources: Vec<Box<dyn CounterSource>>,
     attached: Option<Box<dyn AttachedColumns>>,
     notes: NoteCollector,
+    events: DeviceEvents,
     last: Option<ClockReading>,
     next_slow_ns: u64,
     stamp: Tick,
@@ -48,6 +50,7 @@ impl Sampler {
     pub fn new(roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
         let sources = SOURCES.iter().filter_map(|s| (s.open)(&roots, &options)).collect();
         Sampler {
+            events: DeviceEvents::new(&roots),
             roots,
             options,
             clock,
@@ -96,9 +99,11 @@ impl Sampler {
             since_boot_ns: now.since_boot_ns,
             elapsed_ns: passed.elapsed_ns,
             slow,
+            devices_due: false,
             trouble: false,
             rescan: false,
         };
+        at.devices_due = slow && self.events.are_due(&mut at);
         let mut changed = false;
         for source in &mut self.sources {
             source.tick(&mut at);

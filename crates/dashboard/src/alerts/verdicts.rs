@@ -12,8 +12,7 @@ const LEAST_TICKS: i64 = 6;
 
 /// The last verdict.
 pub(crate) struct VerdictWatch {
-    pack: Pack,
-    ceilings: Vec<Ceiling>,
+    judge: Judge,
     judged_ns: Option<i64>,
     /// What it says; none where too few ticks were seen.
     pub verdict: Option<Verdict>,
@@ -21,7 +20,8 @@ pub(crate) struct VerdictWatch {
 
 impl VerdictWatch {
     pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> VerdictWatch {
-        VerdictWatch { pack, ceilings, judged_ns: None, verdict: None }
+        let options = JudgeOptions { ceilings, ..JudgeOptions::default() };
+        VerdictWatch { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
     }
 
     /// Nanoseconds that must be remembered, with ticks of this length.
@@ -39,9 +39,9 @@ impl VerdictWatch {
         true
     }
 
-    fn judge(&self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
-        let options = JudgeOptions { role: None, expected: Some((from, to)), ceilings: self.ceilings.clone() };
-        let mut judge = Judge::new(vec![self.pack.clone()], options);
+    fn judge(&mut self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
+        let judge = &mut self.judge;
+        judge.restart(Some((from, to)));
         let mut ticks = 0;
         let each = &mut |piece: LogPiece<'_>| match piece {
             LogPiece::Frame(frame) => {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
-use crate::live::mountinfo::{self, Mount};
+use crate::live::mountinfo::{self, Mount, MountTable};
 use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level};
 use crate::live::{Roots, SamplerOptions};
 
@@ -35,7 +35,7 @@ const COLUMNS: [TableColumn; 4] = [
 const MOST: usize = 256;
 
 struct MountSource {
-    file: OpenFile,
+    file: MountTable,
     text: Vec<u8>,
     /// Mount points as the kernel names them, and where to ask.
     places: Vec<(String, PathBuf)>,
@@ -45,7 +45,7 @@ struct MountSource {
 impl MountSource {
     fn new(roots: &Roots) -> MountSource {
         MountSource {
-            file: OpenFile::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen"),
+            file: MountTable::new(OpenFile::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen")),
             text: Vec::new(),
             places: Vec::new(),
             tables: [CounterTable::new("filesystem", &COLUMNS, CounterReset::OneNumber)],
@@ -91,8 +91,8 @@ impl CounterSource for MountSource {
             return;
         }
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        if text != self.text {
+        let Ok(news) = self.file.news(context) else { return table.gap() };
+        if let Some(text) = news.filter(|text| **text != *self.text) {
             self.text = text.to_vec();
             context.rescan = true;
             let mounts = mountinfo::parse(text);

@@ -80,7 +80,7 @@ impl Netdev {
             // learned again from the next lines
             self.slots.clear();
         }
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut().filter(|slot| slot.row.is_some()) {
             slot.link = link(context.roots, &slot.name);
         }
     }

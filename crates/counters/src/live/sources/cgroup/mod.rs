@@ -140,7 +140,7 @@ impl Cgroups {
             return;
         }
         let room = context.options.most_cgroups.saturating_sub(self.followed.len());
-        let known = |path: &str| self.followed.iter().any(|f| f.path == path);
+        let known = |path: &str| self.followed.iter().any(|f| f.path == path && !f.lost);
         let found = self.surveyor.survey(mounts, context, known);
         let left_out = found.len().saturating_sub(room);
         if left_out > 0 {

@@ -1,6 +1,7 @@
 //! Which control groups there are, and which of them are worth following.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::Note;
@@ -215,13 +216,14 @@ impl Surveyor {
         let mut bytes = HashMap::new();
         let mut found: Vec<(Interest, CgroupFolders)> = Vec::new();
         for group in &mut self.groups {
-            if !is_new && group.has_gone() {
-                return None;
-            }
+            // one that is followed is missed where it is read
             if known(&group.path) {
                 continue;
             }
-            let (mut interest, total) = group.interest(context, &mut self.text);
+            if !is_new && group.has_gone() {
+                return None;
+            }
+            let (mut interest, total) = group.interest(context, &mut self.text, is_new)?;
             let before = self.bytes.get(&group.path).copied().unwrap_or(total);
             interest.io_bytes = total.saturating_sub(before);
             bytes.insert(group.path.clone(), total);
@@ -257,23 +259,31 @@ impl SurveyedGroup {
         SurveyedGroup { path, folders, files, processor }
     }
 
+    /// One file speaks for all its folders: in whichever hierarchy the group has gone, its files there can be read
+    /// no longer. A group without any brings nothing.
     fn has_gone(&self) -> bool {
-        !self.folders.iter().all(|(_, folder)| folder.exists())
+        self.files.first().is_some_and(|(file, _)| !file.path().exists())
     }
 
-    /// How interesting it is, and the bytes it ever moved.
-    fn interest(&mut self, context: &mut TickContext, text: &mut Vec<u8>) -> (Interest, u64) {
+    /// How interesting it is, and the bytes it ever moved. Files that cannot be read from the start are left alone;
+    /// `None` where one could be read before: its group has gone.
+    fn interest(&mut self, context: &mut TickContext, text: &mut Vec<u8>, is_new: bool) -> Option<(Interest, u64)> {
         let mut values = CgroupValues::new();
-        let mut limited = false;
-        for (file, kind) in &mut self.files {
-            if let Some(length) = file.read_into(context, text) {
-                (kind.read)(&text[..length], &mut values);
-            }
-        }
-        for (file, hierarchy) in &mut self.processor {
-            if let Some(length) = file.read_into(context, text) {
-                limited |= is_cpu_limit(*hierarchy, &text[..length]);
-            }
+        let (mut limited, mut has_gone) = (false, false);
+        self.files.retain_mut(|(file, kind)| {
+            let read = file.read_into(context, text);
+            read.into_iter().for_each(|length| (kind.read)(&text[..length], &mut values));
+            has_gone |= read.is_none();
+            read.is_some()
+        });
+        self.processor.retain_mut(|(file, hierarchy)| {
+            let read = file.read_into(context, text);
+            limited |= read.is_some_and(|length| is_cpu_limit(*hierarchy, &text[..length]));
+            has_gone |= read.is_none();
+            read.is_some()
+        });
+        if has_gone && !is_new {
+            return None;
         }
         let present = |value: u64| if value == ABSENT { 0 } else { value };
         let total =
@@ -281,7 +291,7 @@ impl SurveyedGroup {
         let limits = [of_group::MEMORY_LIMIT, of_group::MEMORY_HIGH].map(|column| values.group[column]);
         limited |= limits.iter().any(|limit| *limit != ABSENT)
             || values.io.iter().any(|io| io.numbers[IO_LIMITS..].iter().any(|limit| *limit != ABSENT));
-        (Interest { limited, io_bytes: 0, memory_bytes: present(values.group[of_group::MEMORY]) }, total)
+        Some((Interest { limited, io_bytes: 0, memory_bytes: present(values.group[of_group::MEMORY]) }, total))
     }
 }
 
@@ -299,10 +309,12 @@ fn walk(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut 
     }
     *left -= 1;
     found(if path.is_empty() { "/".into() } else { path.into() }, folder.to_owned());
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    if deeper == 0 {
+    // a folder has a link from each folder in it, and two of its own; where that is not counted, it has one
+    let has_none = std::fs::metadata(folder).is_ok_and(|folder| folder.nlink() == 2);
+    if deeper == 0 || has_none {
         return;
     }
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         let path = format!("{path}/{}", entry.file_name().to_string_lossy());
         walk(&entry.path(), &path, deeper - 1, left, found);

@@ -125,8 +125,12 @@ struct DiskstatsSlot {
 
 impl DiskstatsSlot {
     /// The size of a device that says by it whether something is behind it: read at the slow beat, and kept open up to
-    /// a number, for a machine may have hundreds of loop devices.
+    /// a number, for a machine may have hundreds of loop devices. The kernel reports when a file is bound to one of
+    /// them or taken from it; of the others it does not always report that.
     fn sectors(&mut self, context: &mut TickContext) -> Option<u64> {
+        if self.name.starts_with(b"loop") && !context.devices_due {
+            return None;
+        }
         number(trim(self.size.as_mut()?.read(context)?))
     }
 }

@@ -260,3 +260,26 @@ fn a_thousand_disks() {
     assert_eq!(disk(&watch, "reads", "sd0000x"), 2.0);
     assert_eq!(disk(&watch, "reads", "sd0999x"), 2.0);
 }
+
+/// The kernel numbers what it reports of devices: while that stands still, sizes are not read, but for a minute at most.
+#[test]
+fn a_bound_loop_device_is_seen_at_the_next_slow_beat_after_a_report_and_within_a_minute_without() {
+    let machine = machine("7 0 loop0 5 0 8 1 1 0 8 1 0 1 2\n");
+    machine.disk("loop0", "7:0", 0).put("sys/kernel/uevent_seqnum", "7\n");
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0).tick_after(5.0);
+    machine.disk("loop0", "7:0", 2048);
+    assert!(watch.tick_after(5.0).find("physical_disk.reads", "loop0").is_none(), "nothing was reported");
+    machine.put("sys/kernel/uevent_seqnum", "8\n");
+    assert!(watch.tick_after(5.0).find("physical_disk.reads", "loop0").is_some());
+    // reported before it is done
+    machine.put("sys/kernel/uevent_seqnum", "9\n");
+    watch.tick_after(5.0);
+    machine.disk("loop0", "7:0", 0);
+    assert!(watch.tick_after(5.0).find("physical_disk.reads", "loop0").is_none());
+    machine.disk("loop0", "7:0", 2048);
+    for _ in 0..12 {
+        watch.tick_after(5.0);
+    }
+    assert!(watch.find("physical_disk.reads", "loop0").is_some(), "a minute is over");
+}

@@ -111,7 +111,7 @@ impl HealthSource {
         }
     }
 
-    /// Slow beat: disks that came or went.
+    /// Disks that came or went.
     fn refresh(&mut self, context: &mut TickContext) {
         let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -255,8 +255,10 @@ fn of_volume(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64)
 impl CounterSource for HealthSource {
     fn tick(&mut self, context: &mut TickContext) {
         self.take(context);
-        if context.slow {
+        if context.devices_due {
             self.refresh(context);
+        }
+        if context.slow {
             self.ask(context);
         }
         let table = &mut self.tables[0];

@@ -38,6 +38,7 @@ impl HealthBench {
             since_boot_ns: self.now_ns,
             elapsed_ns: seconds * S,
             slow: true,
+            devices_due: true,
             trouble: false,
             rescan: false,
         };

@@ -16,7 +16,7 @@ use diskwright_base::Note;
 
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
-use crate::live::mountinfo::{self, Mount, unescape};
+use crate::live::mountinfo::{self, Mount, MountTable, unescape};
 use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total, total32};
 use crate::live::{Roots, SamplerOptions};
 
@@ -128,7 +128,7 @@ struct MountSlot {
 
 struct NetworkFilesystems {
     mountstats: OpenFile,
-    mountinfo: OpenFile,
+    mountinfo: MountTable,
     smb: OpenFile,
     /// What the last look at the mounts found.
     mounts: Vec<Mount>,
@@ -150,7 +150,9 @@ impl NetworkFilesystems {
         let of_proc = |file: &str| roots.proc.join(file);
         NetworkFilesystems {
             mountstats: OpenFile::pieces(of_proc("self/mountstats"), "NFS mounts are not seen"),
-            mountinfo: OpenFile::pieces(of_proc("self/mountinfo"), "network mounts are not seen").quiet(),
+            mountinfo: MountTable::new(
+                OpenFile::pieces(of_proc("self/mountinfo"), "network mounts are not seen").quiet(),
+            ),
             smb: OpenFile::pieces(of_proc("fs/cifs/Stats"), "SMB mounts are not seen").quiet(),
             mounts: Vec::new(),
             mounts_text: Vec::new(),
@@ -168,7 +170,7 @@ impl NetworkFilesystems {
 
     /// Slow beat: mounts that came or went.
     fn refresh(&mut self, context: &mut TickContext) {
-        let Some(text) = self.mountinfo.read(context) else { return };
+        let Ok(Some(text)) = self.mountinfo.news(context) else { return };
         if text == self.mounts_text {
             return;
         }
@@ -243,8 +245,9 @@ impl NetworkFilesystems {
     }
 
     fn nfs(&mut self, context: &mut TickContext) {
-        // a machine without NFS pays for the file on the slow beat alone
-        if self.slots.is_empty() && !context.slow {
+        // a machine without NFS does not pay for the file; where its mounts are hidden, on the slow beat alone
+        let has_none = !self.mounts_text.is_empty() && !self.mounts.iter().any(|mount| mount.kind.starts_with("nfs"));
+        if self.slots.is_empty() && (!context.slow || has_none) {
             return;
         }
         let mut text = std::mem::take(&mut self.text);

@@ -26,7 +26,7 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     for name in names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
         // bound to nothing, as most loop devices are: nothing else of it need be read
-        if read_number(&folder.join("size")) == Some(0) && stands_alone(&folder) {
+        if read_number(&folder.join("size")) == Some(0) && stands_alone(&name, &folder) {
             continue;
         }
         // the hidden paths of an NVMe multipath node have no statistics of their own
@@ -44,8 +44,9 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
 }
 
 /// True where no devices are below it, and none may come.
-fn stands_alone(folder: &Path) -> bool {
-    !folder.join("md").is_dir() && names(&folder.join("slaves")).is_empty()
+fn stands_alone(name: &str, folder: &Path) -> bool {
+    let is_loop = name.strip_prefix("loop").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    is_loop || !folder.join("md").is_dir() && names(&folder.join("slaves")).is_empty()
 }
 
 fn names(folder: &Path) -> Vec<String> {
