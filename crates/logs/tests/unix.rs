@@ -84,6 +84,48 @@ fn freebsd_times_reads_and_writes_apart() {
 }
 
 #[test]
+fn disks_that_are_left_out_are_idle() {
+    let solaris = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n";
+    let freebsd = "device     r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b\n";
+    let c1 = "   10.0   20.0   40.0   80.0  0.5  1.5   15.0   45.0   7  60 c1t0d0\n";
+    let c2 = "    5.0    0.0   40.0    0.0  0.0  0.5    0.0   10.0   0   5 c1t1d0\n";
+    let nas = "    1.0    0.0    4.0    0.0  0.0  0.1    0.0   10.0   0   1 nas:/export\n";
+    let ada0 = "ada0        10       0     80.0      0.0    10     0     0    10    0   5\n";
+    let ada1 = "ada1         5       0     40.0      0.0    10     0     0    10    0   5\n";
+    let told = |read: &ReadLog| read.notes.iter().filter(|note| note.text.contains("taken as idle")).count();
+    for (head, first, second) in [(solaris, c1, c2), (freebsd, ada0, ada1)] {
+        let both = format!("{first}{second}");
+        let of_solaris = |rows: &str| if head == solaris { format!("{nas}{rows}") } else { rows.to_owned() };
+        let text = |reports: &[String]| -> String {
+            let dated = reports
+                .iter()
+                .enumerate()
+                .map(|(index, rows)| format!("Mon Nov 23 17:30:{:02} UTC 2026\n{BANNER}{head}{rows}", index * 10));
+            dated.collect()
+        };
+        let (one, two) = if head == solaris { ("c1t0d0", "c1t1d0") } else { ("ada0", "ada1") };
+        let reports = [of_solaris(&both), of_solaris(first), of_solaris(&both), String::new(), of_solaris(second)];
+        let read = iostat(&text(&reports));
+        assert_eq!(read.ticks.len(), 4, "{:?}", read.summary);
+        assert_eq!(disk(&read, "reads_per_s", one), [10.0, 10.0, 0.0, 0.0]);
+        assert_eq!(disk(&read, "reads_per_s", two), [0.0, 5.0, 0.0, 5.0]);
+        assert_eq!((disk(&read, "busy", two)[0], told(&read)), (0.0, 1));
+        // without -z an idle disk has a row of zeros: one that is missing is gone
+        let mut zeros = String::new();
+        for word in second.split_whitespace() {
+            zeros += if word == two { two } else { "0.0" };
+            zeros += " ";
+        }
+        let read = iostat(&text(&[both.clone(), format!("{first}{zeros}\n"), first.to_owned()]));
+        let found = disk(&read, "reads_per_s", two);
+        assert!(found[0] == 0.0 && found[1].is_nan() && told(&read) == 0, "{found:?}");
+        // nor is it known whose a broken row was
+        let read = iostat(&text(&[both.clone(), format!("{first}5.0 {two}\n"), both.clone()]));
+        assert!(disk(&read, "reads_per_s", two)[0].is_nan() && told(&read) == 0);
+    }
+}
+
+#[test]
 fn aix_counts_kilobytes_of_the_interval() {
     let report = "\nSystem configuration: lcpu=4 drives=6 paths=5 vdisks=3\n\n\
         tty:      tin         tout    avg-cpu: % user % sys % idle % iowait physc % entc\n          \

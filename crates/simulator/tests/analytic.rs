@@ -14,7 +14,7 @@ use diskwright_simulator::drive::{
     QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
 };
 use diskwright_simulator::load::{
-    ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
+    ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer, RequestSizes,
 };
 use diskwright_simulator::solve::{machine_repairman, mg1};
 use diskwright_simulator::spread::ServiceTimeDistribution;
@@ -343,5 +343,96 @@ fn writes_that_are_reported_early() {
                 errors(&system(device.clone(), Some((level, members)), users(n, 0.0, read_share)));
             assert!(response.abs() < most, "{level} {n} {read_share}: {throughput:+.3} {response:+.3}");
         }
+    }
+}
+
+/// Devices, a level, members, the share of reads and the size of requests that arrive at a rate.
+type AskedSystem<'a> = (&'a DeviceModel, ArrayLevel, u16, f64, u64);
+
+fn open_system((device, level, members, read_share, bytes): AskedSystem<'_>, rate: f64) -> System {
+    let transfer = OperationTransfer { read_share, bytes: RequestSizes::One(bytes), ..OperationTransfer::default() };
+    let gap = DurationDistribution::Exponential { mean_s: 1.0 / rate };
+    let classes = vec![OperationClass::of("all", 1.0, transfer)];
+    let load = LoadSpec::Open(OpenSpec { gap, classes, ..OpenSpec::default() });
+    system(device.clone(), Some((level, members)), load)
+}
+
+/// Its mean response at a rate, s; `None` where it does not keep up.
+fn at_rate(asked: AskedSystem<'_>, rate: f64) -> Option<f64> {
+    match solve(&open_system(asked, rate)) {
+        Ok(solution) => Some(solution.response_s),
+        Err(UnsolvedReason::Overload(_)) => None,
+        Err(other) => panic!("{} of {} at {rate}/s: {other}", asked.1, asked.2),
+    }
+}
+
+#[test]
+fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
+    // arms that choose among what waits are faster the more that is
+    let drives = ["st24000nm002h", "st3600057ss", "hp97560", "samsung-870evo-1tb", "samsung-pm9a3-7680", "aws-gp3"];
+    let levels = [
+        (ArrayLevel::Raid0, 3),
+        (ArrayLevel::Raid1, 2),
+        (ArrayLevel::Raid5, 4),
+        (ArrayLevel::Raid6, 6),
+        (ArrayLevel::Raid10, 4),
+        (ArrayLevel::Raid01, 4),
+    ];
+    let kinds = [(0.0, 4096), (0.3, 65_536), (0.7, 8192), (1.0, 262_144)];
+    let mut tried = 0;
+    for drive in drives {
+        let device = catalogue::find(drive).expect("in the catalogue").device().expect("possible");
+        for ((level, members), (read_share, bytes)) in
+            levels.into_iter().flat_map(|level| kinds.into_iter().map(move |kind| (level, kind)))
+        {
+            let found = at_many_rates((&device, level, members, read_share, bytes));
+            for pair in found.windows(2) {
+                let [(low, sooner), (high, later)] = [pair[0], pair[1]];
+                let [sooner, later] = [sooner, later].map(|response| response.unwrap_or(f64::INFINITY));
+                let of = format!("{drive} {level} {read_share} {bytes}");
+                assert!(sooner <= later * 1.0001, "{of}: {sooner} s at {low}/s, {later} s at {high}/s");
+                tried += 1;
+            }
+            let keeps_up = found.iter().filter(|(_, response)| response.is_some()).count();
+            assert!(keeps_up > 5 && keeps_up < found.len(), "{drive} {level} {read_share}: {keeps_up}");
+        }
+    }
+    assert!(tried > 3000, "{tried}");
+}
+
+/// Rates and responses: up to what it keeps up with, close below that, and beyond.
+fn at_many_rates(asked: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
+    let growing: Vec<f64> = (0..70).map(|step| 1.25f64.powi(step)).collect();
+    let too_much = growing.iter().copied().find(|rate| at_rate(asked, *rate).is_none()).expect("a limit");
+    let below = growing.iter().copied().filter(|rate| *rate <= too_much);
+    let near = (0..20).map(|step| too_much / 1.25 * (0.8 + 0.02 * f64::from(step)));
+    let beyond = (1..12).map(|times| too_much * f64::from(times));
+    let mut found: Vec<_> = below.chain(near).chain(beyond).map(|rate| (rate, at_rate(asked, rate))).collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found
+}
+
+#[test]
+fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
+    // beyond the rate at which each request alone would fill the arm's time, up to close below the limit
+    let entry = catalogue::find("st24000nm002h").expect("in the catalogue");
+    let device = entry.device().expect("possible");
+    for (level, members, read_share, rates) in [
+        (ArrayLevel::Raid0, 8, 0.7, [600.0, 900.0, 1100.0]),
+        (ArrayLevel::Raid10, 4, 0.7, [280.0, 330.0, 500.0]),
+        (ArrayLevel::Raid5, 4, 1.0, [300.0, 450.0, 600.0]),
+        (ArrayLevel::Raid0, 4, 0.0, [150.0, 300.0, 450.0]),
+    ] {
+        for rate in rates {
+            let asked = (&device, level, members, read_share, 8192);
+            let solved = at_rate(asked, rate).unwrap_or_else(|| panic!("{level} {rate}/s: keeps up"));
+            let report = Simulation::new(&open_system(asked, rate)).expect("possible").result();
+            let simulated = report.workloads[0].responses.mean().expect("answers") * 1e-9;
+            let error = solved / simulated - 1.0;
+            assert!(error.abs() < 0.1, "{level} {read_share} {rate}/s: {solved} s, simulated {simulated} s");
+        }
+        // and not with more than that
+        let asked = (&device, level, members, read_share, 8192);
+        assert_eq!(at_rate(asked, 3.0 * rates[2]), None, "{level}");
     }
 }

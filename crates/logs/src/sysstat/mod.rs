@@ -7,7 +7,7 @@ mod collector;
 mod columns;
 pub(crate) mod extras;
 mod head_line;
-mod idle;
+pub(crate) mod idle;
 mod iostat_text;
 mod json;
 mod json_log;

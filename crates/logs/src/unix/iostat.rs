@@ -7,6 +7,7 @@ use std::sync::Arc;
 use diskwright_base::{Note, Topology};
 
 use super::columns::{self, UnixSystem};
+use super::idle::{self, IdleDisks};
 use super::side::{self, SideBySide};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
@@ -58,12 +59,13 @@ enum UnixTable {
 }
 
 /// A disk's row, for some of its cells need the report's length.
-struct UnixDiskRow {
-    system: UnixSystem,
-    disk: String,
-    names: Arc<[String]>,
+#[derive(Clone)]
+pub(super) struct UnixDiskRow {
+    pub system: UnixSystem,
+    pub disk: String,
+    pub names: Arc<[String]>,
     /// In the order of the names; the disk's own is `NaN`.
-    cells: Vec<f64>,
+    pub cells: Vec<f64>,
 }
 
 struct UnixIostatLog<'b, 'c> {
@@ -77,6 +79,7 @@ struct UnixIostatLog<'b, 'c> {
     /// Headings of this report; one that comes again begins another report.
     headings: Vec<String>,
     disks: Vec<UnixDiskRow>,
+    idle: IdleDisks,
     stamp: Option<StampLine>,
     has_times: bool,
     /// Rows of this report, and reports before it.
@@ -103,6 +106,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         table: None,
         headings: Vec::new(),
         disks: Vec::new(),
+        idle: IdleDisks::default(),
         stamp: None,
         has_times: false,
         rows: 0,
@@ -125,6 +129,12 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
 impl UnixIostatLog<'_, '_> {
     fn skip(&mut self, because: &str) {
         self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    /// A disk's row that cannot be read.
+    fn skip_disk(&mut self, because: &str) {
+        self.idle.doubt();
+        self.skip(because);
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
@@ -150,6 +160,9 @@ impl UnixIostatLog<'_, '_> {
                 self.end_of_report()?;
             }
             self.headings.push(own);
+            if let UnixTable::Disks { system, names, place } = &table {
+                self.idle.begin_table(*system, names, *place);
+            }
             self.table = Some(table);
             return Ok(());
         }
@@ -185,7 +198,11 @@ impl UnixIostatLog<'_, '_> {
     fn table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
         match self.table.take() {
             Some(UnixTable::Disks { system, place, names }) => {
+                let before = self.disks.len();
                 self.disk(system, place, &names, words);
+                if let Some(row) = self.disks.get(before) {
+                    self.idle.row(row, place);
+                }
                 self.table = Some(UnixTable::Disks { system, place, names });
                 Ok(())
             }
@@ -240,12 +257,12 @@ impl UnixIostatLog<'_, '_> {
             _ => names,
         };
         if words.len() < names.len() {
-            return self.skip("a row with fewer cells than its table has headings");
+            return self.skip_disk("a row with fewer cells than its table has headings");
         }
         // a name that stands last may hold blanks: `c0t1d0 (vold)`
         let is_last = place + 1 == names.len();
         if words.len() > names.len() && !is_last {
-            return self.skip("a row with more cells than its table has headings");
+            return self.skip_disk("a row with more cells than its table has headings");
         }
         let disk = if is_last { words[place..].join(" ") } else { words[place].to_owned() };
         if let Some(because) = columns::no_disk(system, &disk) {
@@ -256,7 +273,7 @@ impl UnixIostatLog<'_, '_> {
             _ => number(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
         };
         let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();
-        let Some(cells) = cells else { return self.skip("a cell that is not a number, or an impossible one") };
+        let Some(cells) = cells else { return self.skip_disk("a cell that is not a number, or an impossible one") };
         self.rows += 1;
         self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(own), cells });
     }
@@ -285,11 +302,12 @@ impl UnixIostatLog<'_, '_> {
 
     fn end_of_report(&mut self) -> Result<(), LogError> {
         self.headings.clear();
-        if self.rows == 0 {
+        let mut disks = std::mem::take(&mut self.disks);
+        let filled = self.idle.fill(&mut disks);
+        if self.rows == 0 && disks.is_empty() {
             return Ok(());
         }
         self.rows = 0;
-        let disks = std::mem::take(&mut self.disks);
         let Some(time_ns) = self.moment()? else {
             self.row.clear();
             return Ok(());
@@ -316,6 +334,9 @@ impl UnixIostatLog<'_, '_> {
             self.batch.topology(time_ns, &Topology::default());
         }
         self.row.emit(self.batch, time_ns, since.map(i64::unsigned_abs));
+        if filled && self.idle.is_news() {
+            self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
+        }
         self.last_ns = Some(time_ns);
         Ok(())
     }

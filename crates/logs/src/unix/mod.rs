@@ -2,6 +2,7 @@
 //! and macOS, and their sar.
 
 mod columns;
+mod idle;
 mod iostat;
 mod sar;
 mod side;

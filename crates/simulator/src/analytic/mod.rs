@@ -9,6 +9,7 @@ mod device;
 mod mechanical;
 mod mixed;
 mod network;
+mod open;
 mod percentile;
 mod places;
 mod requests;

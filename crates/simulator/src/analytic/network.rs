@@ -126,8 +126,10 @@ pub(super) struct CenterLoad {
     turns: f64,
     /// Some of its work goes on when nobody waits for it any more.
     after: bool,
+    /// Share of its I/Os after whose answer work goes on.
+    pub early: f64,
     /// Some of its work depends on how many wait.
-    by_depth: bool,
+    pub by_depth: bool,
 }
 
 /// What is met at a center in one round.
@@ -140,7 +142,17 @@ pub(super) struct CenterRound {
     pub wait: f64,
     pub wait_again: f64,
     pub wait_variance: f64,
+    /// Share of that which members that get the same requests do not have in common.
+    pub apart: f64,
     pub hold: f64,
+}
+
+/// Service times of a center: mean, squared coefficient of variation, and the mean of those who wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CenterService {
+    pub hold_s: f64,
+    pub cv2: f64,
+    pub slot_s: f64,
 }
 
 impl CenterRound {
@@ -153,6 +165,7 @@ impl CenterRound {
         wait: 0.0,
         wait_again: 0.0,
         wait_variance: 0.0,
+        apart: 0.0,
         hold: 0.0,
     };
 }
@@ -214,7 +227,9 @@ impl AnalyticNetwork {
             if work == ServiceDemand::ByDepth {
                 let served = &center.served;
                 load.by_depth = true;
-                load.after |= step.kind != IoKind::Read && served.write[0].after_s + served.again.after_s > 0.0;
+                let is_early = step.kind != IoKind::Read && served.write[0].after_s + served.again.after_s > 0.0;
+                load.after |= is_early;
+                load.early += if is_early { ios } else { 0.0 };
             }
             if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
                 load.less += ios * (center.in_turn - 1.0) / center.members;
@@ -227,6 +242,7 @@ impl AnalyticNetwork {
         }
         let ios = load.ios.max(1e-300);
         load.common /= ios;
+        load.early /= ios;
         load.all /= ios;
         load.less /= ios;
         load.turns = (load.turns / ios).min(1.0);
@@ -241,7 +257,7 @@ impl AnalyticNetwork {
     }
 
     /// Most requests a second that work which nobody waits for allows.
-    fn most(&self) -> f64 {
+    pub(super) fn most(&self) -> f64 {
         let work = (0..self.centers.len()).map(|index| self.behind(index)).fold(0.0, f64::max);
         if work > 0.0 { 1.0 / work } else { f64::INFINITY }
     }
@@ -301,39 +317,17 @@ impl AnalyticNetwork {
         let random = share_at_random(think_s, now.response);
         let met = |index: usize| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]);
         let met: Vec<CenterRound> = (0..self.centers.len()).map(met).collect();
+        self.responses(&met, loads)
+    }
+
+    /// The same of what is met at the centers.
+    pub(super) fn responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
         let class = |class: &NetworkClass| {
-            let steps = class.steps.iter().map(|step| self.step_moments(step, &met, loads));
+            let steps = class.steps.iter().map(|step| self.step_moments(step, met, loads));
             let (mean, variance) = steps.fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
             (class.share, class.write, mean, variance)
         };
         self.classes.iter().map(class).collect()
-    }
-
-    /// Requests that come at a rate, at random. `None` where some part of the
-    /// network cannot keep up.
-    pub fn open(&self, rate: f64) -> Option<NetworkState> {
-        const ROUNDS: usize = 200;
-        let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.load(center)).collect();
-        let mut state =
-            NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
-        state.throughput = rate;
-        if rate > self.most() {
-            return None;
-        }
-        for _ in 0..ROUNDS {
-            let seen = state.centers.clone();
-            // so many users that think so long that nothing depends on them
-            let next = self.round(rate * 1e9, 1e9, &seen, &state, &loads, f64::INFINITY);
-            let moved = (next.response - state.response).abs();
-            state = next;
-            if moved <= 1e-9 * state.response {
-                break;
-            }
-        }
-        let seen = state.centers.clone();
-        state.kinds = self.kinds(rate * 1e9, 1e9, &seen, &state, &loads);
-        let keeps_up = state.centers.iter().all(|found| found.busy < 0.9999);
-        (keeps_up && state.response.is_finite()).then_some(state)
     }
 
     /// One more look at everything, `seen` being what who comes finds.
@@ -350,12 +344,26 @@ impl AnalyticNetwork {
         let met: Vec<CenterRound> = (0..self.centers.len())
             .map(|index| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]))
             .collect();
+        let mut state = self.passed(&met, loads);
+        state.response = state.response.max(n / most - think_s);
+        state.throughput = n / (think_s + state.response);
+        for (index, found) in state.centers.iter_mut().enumerate() {
+            let rate = state.throughput / self.centers[index].members;
+            found.queue *= rate;
+            found.busy = (rate * loads[index].ios * met[index].hold / self.centers[index].servers).min(1.0);
+        }
+        state
+    }
+
+    /// Responses of requests that meet this; of each center the time that a request is at its members, s, in the
+    /// place of the queue.
+    pub(super) fn passed(&self, met: &[CenterRound], loads: &[CenterLoad]) -> NetworkState {
         let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
         for class in &self.classes {
             let mut response = 0.0;
             for step in &class.steps {
-                response += self.step(step, &met, loads);
+                response += self.step(step, met, loads);
                 for visit in &step.visits {
                     let (center, met) = (&self.centers[visit.center], &met[visit.center]);
                     let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
@@ -367,13 +375,6 @@ impl AnalyticNetwork {
             state.response += class.share * response;
             state.responses[usize::from(class.write)] += class.share * response;
             shares[usize::from(class.write)] += class.share;
-        }
-        state.response = state.response.max(n / most - think_s);
-        state.throughput = n / (think_s + state.response);
-        for (index, found) in state.centers.iter_mut().enumerate() {
-            let rate = state.throughput / self.centers[index].members;
-            found.queue *= rate;
-            found.busy = (rate * loads[index].ios * met[index].hold / self.centers[index].servers).min(1.0);
         }
         for (response, share) in state.responses.iter_mut().zip(shares) {
             *response = if share > 0.0 { *response / share } else { f64::NAN };
@@ -405,28 +406,12 @@ impl AnalyticNetwork {
             true => Depths::of(seen.busy, queue, spread * 0.7 * (1.0 - load.all)),
             false => Depths::NONE,
         };
-        let waiting = depths.weighted();
-        let (mut hold, mut square, mut slot) = (0.0, 0.0, 0.0);
-        for (class, step, work, ios) in self.visits(index) {
-            let weight = class.share * ios / load.ios;
-            let cost = center.cost(work, step.kind, &depths, undisturbed);
-            hold += weight * cost.hold_s;
-            square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
-            slot += match work {
-                ServiceDemand::ByDepth => weight * center.cost(work, step.kind, &waiting, undisturbed).hold_s,
-                ServiceDemand::Fixed(time, _) => weight * time,
-            };
-        }
-        let cv2 = if hold > 0.0 { (square / (hold * hold) - 1.0).max(0.0) } else { 0.0 };
+        let CenterService { hold_s: hold, cv2, slot_s: slot } =
+            self.service(index, load, &depths, &depths.weighted(), undisturbed);
         let rest = rest_of_service(cv2, at_random, load.all);
         let busy = seen.busy.min(queue);
-        let ahead = (queue - busy) + busy * rest;
-        let even = (queue - load.less) / 2.0;
-        let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
-        let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
-        // what is served by the other servers is not waited for
         let side = center.servers.max(1.0);
-        let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
+        let ahead = center.ahead(load, queue, busy, rest, seen.busy);
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
         let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
         let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, index, users, hold));
@@ -438,9 +423,35 @@ impl AnalyticNetwork {
             busy,
             wait,
             wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
+            apart: 0.0,
             wait_variance: wait_variance(side, wait, slot, spread * (2.0 + cv2) / 3.0),
             hold,
         }
+    }
+
+    /// What I/Os cost a center where it serves at these depths, and those who wait are served at others.
+    pub(super) fn service(
+        &self,
+        index: usize,
+        load: &CenterLoad,
+        depths: &Depths,
+        waiting: &Depths,
+        undisturbed: f64,
+    ) -> CenterService {
+        let center = &self.centers[index];
+        let (mut hold_s, mut square, mut slot_s) = (0.0, 0.0, 0.0);
+        for (class, step, work, ios) in self.visits(index) {
+            let weight = class.share * ios / load.ios;
+            let cost = center.cost(work, step.kind, depths, undisturbed);
+            hold_s += weight * cost.hold_s;
+            square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
+            slot_s += match work {
+                ServiceDemand::ByDepth => weight * center.cost(work, step.kind, waiting, undisturbed).hold_s,
+                ServiceDemand::Fixed(time, _) => weight * time,
+            };
+        }
+        let cv2 = if hold_s > 0.0 { (square / (hold_s * hold_s) - 1.0).max(0.0) } else { 0.0 };
+        CenterService { hold_s, cv2, slot_s }
     }
 
     /// I/Os at a member that nobody waits for any more.
@@ -494,6 +505,18 @@ pub(super) fn share_at_random(think_s: f64, response: f64) -> f64 {
 }
 
 impl NetworkCenter {
+    /// I/Os that are served before one that comes, of a queue of which so much is in service, with so much of that
+    /// left.
+    pub(super) fn ahead(&self, load: &CenterLoad, queue: f64, busy: f64, rest: f64, servers_busy: f64) -> f64 {
+        let ahead = (queue - busy) + busy * rest;
+        let even = (queue - load.less) / 2.0;
+        let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
+        let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
+        // what is served by the other servers is not waited for
+        let side = self.servers.max(1.0);
+        if side > 1.0 { (ahead - (side - 1.0) * servers_busy).max(0.0) / side } else { ahead }
+    }
+
     /// Variance between the members of a fork of what an I/O spends at this center.
     fn variance(&self, work: ServiceDemand, kind: IoKind, cost: &IoCost, met: &CenterRound, load: &CenterLoad) -> f64 {
         let mut service = cost.variance_s2;
@@ -512,7 +535,7 @@ impl NetworkCenter {
         // who is ahead goes on with the next request: what is common does not add up
         let service = service.max(0.0) * (1.0 - load.common * met.busy).powi(2);
         let even = if self.in_turn > 1.0 { EVEN * self.in_turn / self.members } else { 0.0 };
-        let waits = (1.0 - load.common) * (1.0 - even) * met.wait_variance;
+        let waits = (1.0 - load.common * (1.0 - met.apart)) * (1.0 - even) * met.wait_variance;
         let apart = (0.035 * (met.queue - 2.0)).clamp(0.0, 0.8) * ((self.group - 3.0) / 3.0).clamp(0.0, 1.0);
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
         service + waits + orders
@@ -534,7 +557,7 @@ fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
 fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
     // who comes from a think time comes at random; who comes from a member is in step with others
     let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
-    rest + (1.0 - rest) * all.powi(3)
+    rest + (1.0 - rest) * all.powi(3) * (1.0 - at_random)
 }
 
 /// The longest wait where all members serve the same in the same order and time:

@@ -39,15 +39,27 @@ pub struct LoadCosts {
 
 /// Between the costs of the depths on either side, straight over the logarithm.
 pub fn at_depth(costs: &[IoCost; DEPTHS], waiting: f64) -> IoCost {
-    let power = waiting.max(1.0).log2().min((DEPTHS - 1) as f64);
-    let low = (power as usize).min(DEPTHS - 2);
-    let (a, b, share) = (&costs[low], &costs[low + 1], power - low as f64);
+    let (low, share) = tabulated(waiting);
+    let (a, b) = (&costs[low], &costs[low + 1]);
     let between = |a: f64, b: f64| a + (b - a) * share;
     IoCost {
         hold_s: between(a.hold_s, b.hold_s),
         after_s: between(a.after_s, b.after_s),
         variance_s2: between(a.variance_s2, b.variance_s2),
     }
+}
+
+/// Of one figure at each of the tabulated depths, that between them, straight over the logarithm.
+pub(super) fn between_depths(figures: &[f64; DEPTHS], waiting: f64) -> f64 {
+    let (low, share) = tabulated(waiting);
+    figures[low] + (figures[low + 1] - figures[low]) * share
+}
+
+/// The tabulated depth below a depth, and how far it is to the next.
+fn tabulated(waiting: f64) -> (usize, f64) {
+    let power = waiting.max(1.0).log2().min((DEPTHS - 1) as f64);
+    let low = (power as usize).min(DEPTHS - 2);
+    (low, power - low as f64)
 }
 
 /// How many wait where a device takes up its next I/O: depths, each with its share.
@@ -72,13 +84,18 @@ impl Depths {
         }
         let mean = (queue / busy).max(1.0);
         let spread = ((variance + queue * queue) / busy - mean * mean).max(0.0);
-        let low = (mean - spread.sqrt()).max(1.0);
-        if spread < 1e-6 || mean - low < 1e-3 {
-            return Depths([(1.0 - busy, 1.0), (busy, mean), (0.0, 1.0)]);
+        Depths::split(busy, mean, spread, 1.0)
+    }
+
+    /// One at a time, and for a share two depths with this mean and variance, none below the least.
+    pub(super) fn split(share: f64, mean: f64, variance: f64, least: f64) -> Depths {
+        let low = (mean - variance.sqrt()).max(least);
+        if variance < 1e-6 || mean - low < 1e-3 {
+            return Depths([(1.0 - share, 1.0), (share, mean), (0.0, 1.0)]);
         }
-        let high = mean + spread / (mean - low);
-        let share = (high - mean) / (high - low);
-        Depths([(1.0 - busy, 1.0), (busy * share, low), (busy * (1.0 - share), high)])
+        let high = mean + variance / (mean - low);
+        let lower = (high - mean) / (high - low);
+        Depths([(1.0 - share, 1.0), (share * lower, low), (share * (1.0 - lower), high)])
     }
 
     /// As those find it who come to a busy device: each depth as often as I/Os wait there.

@@ -3,8 +3,10 @@
 use super::build::{NetworkBuilder, SystemNetwork};
 use super::mechanical::CostMemory;
 use super::mixed::{ChainState, LoadChain, MixedState};
+use super::network::AnalyticNetwork;
 use super::requests::{BackgroundChain, requests};
 use super::{UnsolvedPart, UnsolvedReason, chain};
+use crate::device::DeviceModel;
 use crate::system::System;
 
 /// Times that the network is built anew with what came out, where that matters.
@@ -133,7 +135,7 @@ fn unshare(built: &mut SystemNetwork, state: &MixedState) {
     }
 }
 
-/// One load without buckets is worked out user by user, all else by the fixed point.
+/// Loads of arrivals alone, and one load of users, are worked out without a fixed point; volumes and all else with it.
 fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Result<MixedState, UnsolvedReason> {
     let name = || system.workloads.iter().map(|workload| workload.name.as_str()).collect::<Vec<_>>().join("`, `");
     let posted = system.workloads.len() < chains.len() && chains.iter().any(|chain| chain.follows.is_some());
@@ -141,19 +143,53 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
         true => UnsolvedReason::Part { of: name(), part: UnsolvedPart::PostedLimit },
         false => UnsolvedReason::Overload(name()),
     };
+    let has_arms = system.drives.iter().any(|group| matches!(group.device, DeviceModel::Mechanical(_)));
+    let arriving: Vec<f64> = chains.iter().map(|chain| chain.rate).collect();
     let mixed = || match built.network.mixed(chains) {
         Some(state) if !state.settled => Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled }),
         Some(state) => Ok(state),
+        // arms that are too slow with a short queue may keep up with a long one
+        None if has_arms && built.network.may_bear(&arriving) => {
+            Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled })
+        }
         None => Err(overload()),
     };
-    let [chain] = chains else { return mixed() };
     if built.devices.iter().any(|devices| devices.is_volume()) {
         return mixed();
     }
-    let state = match chain.users > 0.0 {
-        true => built.network.closed(chain.users, chain.think_s),
-        false => built.network.open(chain.rate).ok_or_else(overload)?,
-    };
+    if let Some(rates) = rates(chains) {
+        return random(&built.network, &rates).ok_or_else(overload);
+    }
+    let [chain] = chains else { return mixed() };
+    let state = built.network.closed(chain.users, chain.think_s);
     let chain = ChainState { throughput: state.throughput, response: state.response, kinds: state.kinds };
     Ok(MixedState { settled: true, chains: vec![chain], centers: state.centers })
+}
+
+/// Requests a second of each load, where none waits for its requests.
+fn rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
+    let rate = |chain: &LoadChain| (chain.users <= 0.0).then_some(chain.rate);
+    let each = |chain: &LoadChain| match chain.follows {
+        Some((whom, often)) => rate(chains.get(whom)?).map(|rate| often * rate),
+        None => rate(chain),
+    };
+    chains.iter().map(each).collect()
+}
+
+/// Loads that all arrive at random.
+fn random(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
+    let total: f64 = rates.iter().sum();
+    let mut all = network.clone();
+    for class in &mut all.classes {
+        class.share *= rates[class.chain] / total;
+    }
+    let state = all.open(total)?;
+    let mut chains: Vec<ChainState> =
+        rates.iter().map(|rate| ChainState { throughput: *rate, ..ChainState::default() }).collect();
+    for (class, (_, write, mean, variance)) in network.classes.iter().zip(state.kinds) {
+        let chain = &mut chains[class.chain];
+        chain.response += class.share * mean;
+        chain.kinds.push((class.share, write, mean, variance));
+    }
+    Some(MixedState { settled: true, chains, centers: state.centers })
 }

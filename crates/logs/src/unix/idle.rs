@@ -1,0 +1,64 @@
+//! Disks that `iostat -z` of Solaris and FreeBSD leaves out of a report, because they did nothing: as in
+//! [`crate::sysstat`], their rates are 0, and not unknown, as long as no row of zeros shows that `-z` was not given.
+
+use std::sync::Arc;
+
+use super::columns::UnixSystem;
+use super::iostat::UnixDiskRow;
+pub(super) use crate::sysstat::idle::TOLD;
+
+/// The disks of a log.
+#[derive(Default)]
+pub(super) struct IdleDisks {
+    /// Disks that a table had, with cells of zeros.
+    known: Vec<UnixDiskRow>,
+    /// Tables of this report.
+    tables: Vec<Arc<[String]>>,
+    has_zeros: bool,
+    /// A row of this report could not be read: whose it was is not known.
+    is_doubtful: bool,
+    is_told: bool,
+}
+
+impl IdleDisks {
+    /// A table's headings.
+    pub fn begin_table(&mut self, system: UnixSystem, names: &Arc<[String]>, place: usize) {
+        // where the disk's name is not a column of its own, nothing is known of what is missing
+        if matches!(system, UnixSystem::Solaris | UnixSystem::FreeBsd) && place < names.len() {
+            self.tables.push(Arc::clone(names));
+        }
+    }
+
+    /// A row that could not be read.
+    pub fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    /// A row of a table.
+    pub fn row(&mut self, row: &UnixDiskRow, place: usize) {
+        let amounts = || row.cells.iter().enumerate().filter(|(index, _)| *index != place).map(|(_, cell)| *cell);
+        self.has_zeros |= amounts().all(|cell| cell == 0.0);
+        if !self.known.iter().any(|known| known.disk == row.disk && known.names == row.names) {
+            let cells = row.cells.iter().map(|cell| cell * 0.0).collect();
+            self.known.push(UnixDiskRow { cells, ..row.clone() });
+        }
+    }
+
+    /// The report is read: adds the disks that were left out. True where there are any.
+    pub fn fill(&mut self, disks: &mut Vec<UnixDiskRow>) -> bool {
+        let tables = std::mem::take(&mut self.tables);
+        if std::mem::take(&mut self.is_doubtful) || self.has_zeros {
+            return false;
+        }
+        let is_there = |known: &UnixDiskRow| disks.iter().any(|d| d.disk == known.disk && d.names == known.names);
+        let left_out = self.known.iter().filter(|known| tables.contains(&known.names) && !is_there(known));
+        let left_out: Vec<UnixDiskRow> = left_out.cloned().collect();
+        disks.extend(left_out.iter().cloned());
+        !left_out.is_empty()
+    }
+
+    /// Whether it is to be told: once.
+    pub fn is_news(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_told, true)
+    }
+}
