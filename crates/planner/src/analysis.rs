@@ -18,6 +18,9 @@ use crate::parts::{DesignPart, volume_need};
 use crate::paths::DesignPath;
 use crate::reliability::gamma_share;
 
+/// What the members of a design are called together among its parts.
+pub const MEMBERS: &str = "members";
+
 /// Members of a part at a level.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageDesign<'a> {
@@ -202,7 +205,7 @@ impl StorageDesign<'_> {
                     // equal members are one part
                     let name = match self.path.and_then(|path| path.part_name(&name)) {
                         Some(name) => name,
-                        None if name.starts_with("member") => "members".to_owned(),
+                        None if name.starts_with("member") => MEMBERS.to_owned(),
                         None => name,
                     };
                     match busiest.iter_mut().find(|part| part.0 == name) {

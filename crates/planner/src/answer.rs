@@ -2,12 +2,14 @@
 //! response, and why others are not among them. Its fields are those of
 //! `diskwright.plan/1` (docs/json.md).
 
+use diskwright_base::units::digits;
 use serde::Serialize;
 
 use crate::bought::BoughtItem;
 use crate::demand::Demand;
 pub use crate::period::PricePeriod;
 use crate::reliability::drawn::MissionOutcome;
+use crate::search::MOST_FACTOR;
 use crate::steps::ArithmeticStep;
 
 /// What a demand leads to.
@@ -31,6 +33,9 @@ pub struct PlanAnswer {
     /// What to know when reading it: assumptions, old prices, unknown prices.
     pub notes: Vec<String>,
 }
+
+/// What the response limit is called where it binds.
+pub const RESPONSE: &str = "response";
 
 /// A design of the short list.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -83,6 +88,10 @@ pub struct PlannedDesign {
     pub limit: String,
     /// Load that it carries as a multiple of the demand, until a target is missed or a part is full.
     pub headroom: f64,
+    /// What ends that: `response`, or the part that saturates; `None` where nothing does within the loads tried.
+    pub headroom_limit: Option<String>,
+    /// Load at which a part saturates, as a multiple of the demand.
+    pub saturates_at: f64,
     /// Days until it is full, by the growth that was given.
     pub full_after_days: Option<f64>,
     /// Seconds that a rebuild takes at best.
@@ -262,4 +271,23 @@ pub struct BreakEven {
     pub now: Option<f64>,
     /// As a sentence.
     pub sentence: String,
+}
+
+impl PlannedDesign {
+    /// `1.2x the load, limited by members`: what it sustains, and what binds then.
+    #[must_use]
+    pub fn headroom_words(&self) -> String {
+        let times = |factor: f64| format!("{}x the load", digits(factor));
+        match self.headroom_limit.as_deref() {
+            None => format!("at least {}", times(self.headroom)),
+            Some(RESPONSE) if self.saturates_at < MOST_FACTOR => format!(
+                "{}, limited by the response time (saturates first: {}, at {}x)",
+                times(self.headroom),
+                self.limit,
+                digits(self.saturates_at)
+            ),
+            Some(RESPONSE) => format!("{}, limited by the response time", times(self.headroom)),
+            Some(part) => format!("{}, limited by {part}", times(self.headroom)),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use diskwright_base::units::{digits, display};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
-use crate::analysis::StorageDesign;
+use crate::analysis::{MEMBERS, StorageDesign};
 use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
 use crate::bought::bought;
 use crate::demand::{Demand, ResponseStatistic};
@@ -16,7 +16,7 @@ use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::{DesignPart, parts};
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, controllers};
-use crate::search::{JudgedDesign, JudgedWith, SearchOutcome, search, told_failure, worst_failure};
+use crate::search::{JudgedDesign, JudgedWith, SearchOutcome, search, worst_failure};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
 /// Simulation and analysis further apart than this are flagged.
@@ -189,7 +189,7 @@ impl<'a> ShortList<'a> {
     fn simulate(&mut self, context: &PlanContext<'a>, judged: &JudgedDesign) {
         let design = context.design(judged);
         let found = simulate(&design, context.demand, ArrayCondition::Healthy, context.limits.simulated_requests).ok();
-        match found.as_ref().and_then(|found| missed(context.demand, found)) {
+        match found.as_ref().and_then(|found| missed(context.demand, judged, found)) {
             Some((because, limit)) => {
                 let title = context.title(judged);
                 self.refused.insert(title.clone());
@@ -219,9 +219,11 @@ fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
 }
 
 /// What a simulated design misses.
-fn missed(demand: &Demand, found: &SimulatedResponse) -> Option<(String, String)> {
+fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
     let Some(response) = found.response_s else {
-        return Some(("simulated, it cannot keep up with the demand".into(), "members".into()));
+        let first = judged.response.as_ref().and_then(|response| response.utilization.first());
+        let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
+        return Some(("simulated, it cannot keep up with the demand".into(), limit));
     };
     let target = demand.response?;
     let value = match target.of {
@@ -272,7 +274,7 @@ fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>
 
 /// Why a design is not on the list.
 fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign) -> Option<RejectedDesign> {
-    let failure = told_failure(judged, context.with())?;
+    let failure = judged.failure.clone()?;
     Some(rejected(context, judged, (failure.because, failure.limit)))
 }
 
@@ -360,7 +362,7 @@ fn reasons(answer: &mut PlanAnswer) {
             "queue" => "sized by the requests in flight".to_owned(),
             _ => "sized by the response time".to_owned(),
         };
-        let carries = format!("it sustains {}x the load", digits(design.headroom));
+        let carries = format!("it sustains {}", design.headroom_words());
         design.why = match (feasible, design.rank, design.cost, cost) {
             (false, ..) => "no design meets the demand; this one comes closest".into(),
             (_, 1, Some(own), _) => {

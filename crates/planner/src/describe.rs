@@ -1,7 +1,11 @@
 //! A design of the short list with all that is told of it.
 
-use crate::analysis::{DesignResponse, StorageDesign};
-use crate::answer::{LossFigures, PartUtilization, PlannedController, PlannedDesign, ResponseFigures, RuleFigures};
+use diskwright_simulator::DeviceModel;
+
+use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
+use crate::answer::{
+    LossFigures, PartUtilization, PlannedController, PlannedDesign, RESPONSE, ResponseFigures, RuleFigures,
+};
 use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
 use crate::bought::bought;
 use crate::choose::{AGREE, PlanContext};
@@ -12,7 +16,7 @@ use crate::parts::DesignPart;
 use crate::paths::DesignPath;
 use crate::reliability::drawn::{MissionOutcome, MissionPlan, draw};
 use crate::reliability::{CORRELATION, MD_CEILING_BYTES_PER_S, MemberReliability, md_rebuild_hours};
-use crate::search::{JudgedDesign, largest, statistic, sustained};
+use crate::search::{JudgedDesign, MOST_FACTOR, largest, saturates_first, statistic, sustained};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 use crate::steps;
 
@@ -37,6 +41,7 @@ pub(crate) fn design(
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
     let rebuild = rebuild_seconds(part, judged);
+    let headroom = headroom(&design, demand);
     let mut told = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
@@ -59,9 +64,15 @@ pub(crate) fn design(
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
         rebuilding_response_s: rebuilding_response(degraded, rebuilding),
-        limit: utilization.first().map_or_else(|| "unknown".into(), |part| part.part.clone()),
+        limit: match &judged.response {
+            None if utilization.is_empty() => "unknown".into(),
+            None => saturates_first(&design, most, (0.5 * most, calm(&design, demand, most).as_ref())),
+            response => saturates_first(&design, most, (1.0, response.as_ref())),
+        },
         utilization,
-        headroom: headroom(&design, demand),
+        headroom,
+        headroom_limit: None,
+        saturates_at: most,
         full_after_days: full_after(&design, demand),
         rebuild_s: rebuild.map(|found| found.0),
         rebuild_loaded_s: rebuild_loaded(part, rebuild, rebuilding),
@@ -72,6 +83,7 @@ pub(crate) fn design(
         simulated: simulated.is_some(),
         ..PlannedDesign::default()
     };
+    told.headroom_limit = headroom_limit(&told);
     buy(&mut told, &design, judged, limits);
     told.horizon = steps::horizon(&told, demand, limits);
     told.arithmetic = steps::steps(&design, &told, demand, limits);
@@ -171,17 +183,33 @@ fn utilization(
     demand: &Demand,
     most: f64,
 ) -> Vec<PartUtilization> {
-    let calm = match response {
-        Some(response) => Some((response.clone(), 1.0)),
-        // the first part is full at the most that it sustains, and the others in proportion
-        None => design.respond(&demand.scaled(0.5 * most)).ok().flatten().map(|found| {
-            let exact = if design.part.volume.is_some() { 0.5 } else { found.busiest() };
-            (found, 1.0 / (most * exact))
-        }),
-    };
-    let Some((response, factor)) = calm else { return Vec::new() };
-    let part = |(part, share): (String, f64)| PartUtilization { part, utilization: share * factor };
-    response.utilization.into_iter().map(part).collect()
+    let part = |(part, utilization): (String, f64)| PartUtilization { part, utilization };
+    if let Some(response) = response {
+        return response.utilization.iter().cloned().map(part).collect();
+    }
+    // parts are used in proportion to the load; arms, which are busy long before, are full at the most they sustain
+    let Some(calm) = calm(design, demand, most) else { return Vec::new() };
+    let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
+    let needed = calm.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS {
+        true => (name, 1.0 / most),
+        false => (name, 2.0 * share / most),
+    });
+    needed.map(part).collect()
+}
+
+/// What it does under half of what it sustains.
+fn calm(design: &StorageDesign<'_>, demand: &Demand, most: f64) -> Option<DesignResponse> {
+    design.respond(&demand.scaled(0.5 * most)).ok().flatten()
+}
+
+/// What ends the headroom: the response limit where a part could do more, else the part that saturates first.
+fn headroom_limit(told: &PlannedDesign) -> Option<String> {
+    match told.headroom {
+        most if most >= MOST_FACTOR => None,
+        // both are found to a half percent
+        most if most < 0.99 * told.saturates_at => Some(RESPONSE.to_owned()),
+        _ => Some(told.limit.clone()),
+    }
 }
 
 /// The load that it carries, as a multiple of the demand.

@@ -8,9 +8,10 @@
 //! everything); they are judged one by one.
 
 use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
-use crate::analysis::{DesignResponse, StorageDesign};
+use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
 use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
@@ -69,8 +70,6 @@ pub struct DesignFailure {
     pub because: String,
     /// How far: what is needed over what there is, above 1.
     pub factor: f64,
-    /// True where it cannot keep up, so that the figure in the sentence is the most that it could be.
-    pub overload: bool,
 }
 
 /// All that were judged.
@@ -210,7 +209,7 @@ impl DesignFamily<'_> {
             let needed = (self.demand.queue.unwrap_or(0.0) / self.limits.queue_each).ceil();
             let factor = needed / f64::from(most);
             let because = format!("{needed:.0} drives are needed for the requests in flight, but {most} are allowed");
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor, overload: false };
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
             outcome.failing.push(self.judged(most, self.least_spares(), None, "queue", Some(failure)));
             return;
         }
@@ -289,7 +288,7 @@ impl DesignFamily<'_> {
                 "its capacity suffices, but {held:.1} requests are in flight per disk, above the limit of {}",
                 self.limits.queue_each
             );
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor, overload: false };
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
             outcome.failing.push(self.judged(fails_at, self.least_spares(), None, "queue", Some(failure)));
             return;
         }
@@ -317,7 +316,7 @@ impl DesignFamily<'_> {
             diskwright_base::units::display(have, "bytes"),
             diskwright_base::units::display(need, "bytes")
         );
-        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0), overload: false }
+        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
     }
 
     /// Least number for the requests in flight, of drives with one arm.
@@ -425,13 +424,11 @@ impl DesignFamily<'_> {
                     "it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"
                 ),
                 factor: cost / budget,
-                overload: false,
             }),
             None => Some(DesignFailure {
                 limit: "price".into(),
                 because: format!("its price in {currency} is unknown, so it cannot be compared with the budget"),
                 factor: f64::INFINITY,
-                overload: false,
             }),
         }
     }
@@ -448,38 +445,27 @@ impl DesignFamily<'_> {
                     "the chance of losing data is {loss:.2e} over its years of use, above the limit of {most:.2e}"
                 ),
                 factor: loss / most,
-                overload: false,
             }),
             None => Some(DesignFailure {
                 limit: "loss".into(),
                 because: "its failure rate is unknown, and so is the chance of losing data".into(),
                 factor: f64::INFINITY,
-                overload: false,
             }),
         }
     }
 
-    /// What cannot keep up, by how much: from the utilization under a part of the load that it can carry,
-    /// which grows with the load (drives that reorder gain a little as it does, so that this is the most;
-    /// [`told_failure`] has the exact figure of those that are told).
+    /// What cannot keep up, by how much.
     fn overloaded(&self, design: &StorageDesign<'_>) -> DesignFailure {
-        let mut part = 0.5;
-        let calm = loop {
-            match design.respond(&self.demand.scaled(part)) {
-                Ok(Some(calm)) => break Some(calm),
-                Ok(None) if part > 1e-9 => part *= 0.5,
-                _ => break None,
-            }
-        };
-        let busy = calm.as_ref().map_or(f64::INFINITY, |calm| calm.busiest() / part).max(1.01);
-        let limit = calm.as_ref().and_then(|calm| calm.utilization.first()).map_or("members", |first| &first.0);
-        let because = self.cannot_keep_up(design, limit, busy);
+        let most = sustained(design, self.demand);
+        let calm = design.respond(&self.demand.scaled(0.5 * most)).ok().flatten();
+        let limit = saturates_first(design, most, (0.5 * most, calm.as_ref()));
+        let because = self.cannot_keep_up(design, &limit, 1.0 / most);
         // where the response is too long under less load as well, both are missed
         let missed = match (&calm, self.demand.response) {
             (Some(calm), Some(target)) => calm.mean_s / target.target_s,
             _ => 1.0,
         };
-        DesignFailure { limit: limit.to_owned(), because, factor: busy * missed.max(1.0), overload: true }
+        DesignFailure { limit, because, factor: (1.0 / most).max(1.01) * missed.max(1.0) }
     }
 
     fn cannot_keep_up(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
@@ -507,7 +493,7 @@ impl DesignFamily<'_> {
             response.utilization.first().map_or("nothing", |part| &part.0),
             response.busiest() * 100.0
         );
-        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s, overload: false })
+        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s })
     }
 }
 
@@ -536,19 +522,6 @@ pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<Desi
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 
-/// The failure of a design that is told, with the exact share of what it sustains.
-pub fn told_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
-    let failure = judged.failure.clone()?;
-    // the limits of volumes are exact as they are
-    if !failure.overload || with.2[judged.part].volume.is_some() {
-        return Some(failure);
-    }
-    let family = family(judged, with);
-    let design = family.design(judged.count);
-    let because = family.cannot_keep_up(&design, &failure.limit, 1.0 / sustained(&design, with.0));
-    Some(DesignFailure { because, ..failure })
-}
-
 /// A statistic of the response by analysis.
 pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
     match of {
@@ -563,6 +536,23 @@ pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignR
 /// Share of the demand that a design can keep up with, or a multiple of it.
 pub fn sustained(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest(|factor| matches!(design.respond(&demand.scaled(factor)), Ok(Some(_))))
+}
+
+/// The part that saturates first, at `most` times the demand, by what a design does at `factor` times it. The most used
+/// one, but arms are busy long before they saturate: the more waits, the faster they are. So they are only named where
+/// no other part is full then, each of which is used in proportion to the load.
+pub fn saturates_first(
+    design: &StorageDesign<'_>,
+    most: f64,
+    (factor, response): (f64, Option<&DesignResponse>),
+) -> String {
+    let parts = response.map_or(&[][..], |response| &response.utilization);
+    let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
+    let first = match is_arm {
+        true => parts.iter().find(|(name, share)| name != MEMBERS && share * most >= 0.98 * factor),
+        false => parts.first(),
+    };
+    first.map_or(MEMBERS, |part| &part.0).to_owned()
 }
 
 /// The largest factor at which something still holds, to a half percent; [`MOST_FACTOR`] for more than that.

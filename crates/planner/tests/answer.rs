@@ -65,9 +65,9 @@ fn cheaper_designs_that_fail_are_told_and_prices_turn_the_order() {
         (first.sized_by.as_str(), limits.prices.group(&first.part).map(|g| g.id.as_str())),
         ("response", Some("nearline"))
     );
-    let cheaper = found.rejected.iter().find(|r| r.price.is_some_and(|p| p < first.price.expect("a price")));
-    let cheaper = cheaper.expect("fewer of them hold the data");
-    assert!(cheaper.limit == "response" || cheaper.limit == "members", "{cheaper:?}");
+    let mut cheaper = found.rejected.iter().filter(|r| r.price.is_some_and(|p| p < first.price.expect("a price")));
+    let why = cheaper.next().expect("fewer of them, or smaller ones");
+    assert!(["response", "members", "capacity"].contains(&why.limit.as_str()), "{why:?}");
     // flash would be first below this price of a drive: then it costs what the first costs
     let turn = found.break_even.iter().find(|turn| turn.now.is_some()).expect("flash has a price");
     assert!(turn.below < turn.now.expect("a price") && turn.sentence.contains("would rank first below"));
@@ -136,5 +136,40 @@ fn names_and_limits_that_cannot_be_are_refused() {
     ];
     for limits in contradictions {
         assert!(matches!(refused(limits), PlanError::Contradiction(_)));
+    }
+}
+
+#[test]
+fn what_ends_the_headroom_is_named() {
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 1, ..limits() };
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(60.0, 20.0, 8192.0) };
+    // the response limit, long before anything saturates
+    let design = answer(&within(14.0, demand.clone()), &hdd).designs.remove(0);
+    assert_eq!((design.headroom_limit.as_deref(), design.limit.as_str()), (Some("response"), "members"));
+    assert!(design.saturates_at > 1.5 * design.headroom, "{} {}", design.saturates_at, design.headroom);
+    let words = "limited by the response time (saturates first: members, at ";
+    assert!(design.why.contains(words), "{}", design.why);
+    // without one, the part
+    let design = answer(&demand, &hdd).designs.remove(0);
+    assert_eq!(design.headroom_limit.as_deref(), Some("members"));
+    assert!((design.headroom / design.saturates_at - 1.0).abs() < 0.01 && design.why.ends_with("limited by members"));
+    // a bucket, with a response limit that is longer than its latency
+    let aws = PlanLimits { only: vec![PartFilter::Provider("aws".into())], list: 1, ..limits() };
+    let design = answer(&within(2000.0, demand), &aws).designs.remove(0);
+    assert_eq!(design.headroom_limit.as_deref(), Some(design.limit.as_str()), "{design:?}");
+    assert!(design.limit.contains("IOPS") || design.limit.contains("throughput"), "{}", design.limit);
+}
+
+#[test]
+fn arms_are_not_named_where_their_channel_saturates_first() {
+    let drives = vec!["st24000nm002h".to_owned()];
+    let levels = vec![ArrayLevel::Raid0];
+    let (controllers, list) = (vec!["fast-wide-scsi".to_owned()], 1);
+    let limits = PlanLimits { drives, levels, controllers, list, max_controllers: 1, ..limits() };
+    // large requests fill the channel while arms seem as busy
+    for (bytes, limit) in [(8192.0, "members"), (1_048_576.0, "channels of fast-wide-scsi")] {
+        let demand = Demand { capacity_bytes: Some(90e12), ..Demand::typed(5.0, 0.0, bytes) };
+        let design = answer(&demand, &limits).designs.remove(0);
+        assert_eq!(design.headroom_limit.as_deref(), Some(limit), "{bytes}: {design:?}");
     }
 }

@@ -85,11 +85,10 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
     };
     let which = if design.cost.is_some() { "Cheapest design" } else { "First design" };
     format!(
-        "{which} that meets the demand: {} ({price}); mean response {}, sustains {}x the load, limited by {}.",
+        "{which} that meets the demand: {} ({price}); mean response {}, sustains {}.",
         title(design),
         display(design.response_s.mean, "s"),
-        digits(design.headroom),
-        design.limit
+        design.headroom_words()
     )
 }
 
