@@ -3,7 +3,9 @@
 //!
 //!     cargo bench -p diskwright-counters --bench tick
 //!
-//! With `--slow`, only what the slow sources add. With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
+//! With `--slow`, only what the slow sources add.
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
 //! see that it works; then the numbers mean nothing.
 //!
 //! Processor time only, by the scheduler's own account in nanoseconds; waiting

@@ -66,7 +66,7 @@ pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
 }
 
 /// The table of mounts, which two sources follow: read where the kernel says that it has changed, and once a minute.
-pub(crate) struct MountTable {
+pub(crate) struct PolledMounts {
     file: OpenFile,
     read_ns: u64,
 }
@@ -74,10 +74,10 @@ pub(crate) struct MountTable {
 /// Read so often in any case, nanoseconds.
 const AGAIN_NS: u64 = 60_000_000_000;
 
-impl MountTable {
+impl PolledMounts {
     /// Of this file.
-    pub fn new(file: OpenFile) -> MountTable {
-        MountTable { file, read_ns: 0 }
+    pub fn new(file: OpenFile) -> PolledMounts {
+        PolledMounts { file, read_ns: 0 }
     }
 
     /// Its text where it may be another, nothing where it is the same; an error where it cannot be read.

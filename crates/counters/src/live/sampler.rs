@@ -90,7 +90,7 @@ impl Sampler {
             let every = u64::try_from(self.options.slow_every.as_nanos()).unwrap_or(u64::MAX);
             self.next_slow_ns = now.running_ns.saturating_add(every);
         }
-        let mut at = TickContext {
+        let mut context = TickContext {
             roots: &self.roots,
             options: &self.options,
             notes: &mut self.notes,
@@ -103,10 +103,10 @@ impl Sampler {
             trouble: false,
             rescan: false,
         };
-        at.devices_due = slow && self.events.are_due(&mut at);
+        context.devices_due = slow && self.events.are_due(&mut context);
         let mut changed = false;
         for source in &mut self.sources {
-            source.tick(&mut at);
+            source.tick(&mut context);
             for table in source.tables() {
                 changed |= table.take_changed();
             }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
-use crate::live::mountinfo::{self, Mount, MountTable};
+use crate::live::mountinfo::{self, Mount, PolledMounts};
 use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level};
 use crate::live::{Roots, SamplerOptions};
 
@@ -35,7 +35,7 @@ const COLUMNS: [TableColumn; 4] = [
 const MOST: usize = 256;
 
 struct MountSource {
-    file: MountTable,
+    file: PolledMounts,
     text: Vec<u8>,
     /// Mount points as the kernel names them, and where to ask.
     places: Vec<(String, PathBuf)>,
@@ -45,7 +45,7 @@ struct MountSource {
 impl MountSource {
     fn new(roots: &Roots) -> MountSource {
         MountSource {
-            file: MountTable::new(OpenFile::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen")),
+            file: PolledMounts::new(OpenFile::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen")),
             text: Vec::new(),
             places: Vec::new(),
             tables: [CounterTable::new("filesystem", &COLUMNS, CounterReset::OneNumber)],

@@ -261,9 +261,9 @@ fn a_thousand_disks() {
     assert_eq!(disk(&watch, "reads", "sd0999x"), 2.0);
 }
 
-/// The kernel numbers what it reports of devices: while that stands still, sizes are not read, but for a minute at most.
+/// The kernel numbers what it reports of devices: while that stands still, sizes are read once a minute.
 #[test]
-fn a_bound_loop_device_is_seen_at_the_next_slow_beat_after_a_report_and_within_a_minute_without() {
+fn a_bound_loop_device_is_seen_after_a_report_and_within_a_minute_without() {
     let machine = machine("7 0 loop0 5 0 8 1 1 0 8 1 0 1 2\n");
     machine.disk("loop0", "7:0", 0).put("sys/kernel/uevent_seqnum", "7\n");
     let mut watch = machine.watch();

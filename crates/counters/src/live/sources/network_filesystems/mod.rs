@@ -16,7 +16,7 @@ use diskwright_base::Note;
 
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
-use crate::live::mountinfo::{self, Mount, MountTable, unescape};
+use crate::live::mountinfo::{self, Mount, PolledMounts, unescape};
 use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total, total32};
 use crate::live::{Roots, SamplerOptions};
 
@@ -128,7 +128,7 @@ struct MountSlot {
 
 struct NetworkFilesystems {
     mountstats: OpenFile,
-    mountinfo: MountTable,
+    mountinfo: PolledMounts,
     smb: OpenFile,
     /// What the last look at the mounts found.
     mounts: Vec<Mount>,
@@ -150,7 +150,7 @@ impl NetworkFilesystems {
         let of_proc = |file: &str| roots.proc.join(file);
         NetworkFilesystems {
             mountstats: OpenFile::pieces(of_proc("self/mountstats"), "NFS mounts are not seen"),
-            mountinfo: MountTable::new(
+            mountinfo: PolledMounts::new(
                 OpenFile::pieces(of_proc("self/mountinfo"), "network mounts are not seen").quiet(),
             ),
             smb: OpenFile::pieces(of_proc("fs/cifs/Stats"), "SMB mounts are not seen").quiet(),
