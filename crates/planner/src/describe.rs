@@ -64,11 +64,7 @@ pub(crate) fn design(
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
         rebuilding_response_s: rebuilding_response(degraded, rebuilding),
-        limit: match &judged.response {
-            None if utilization.is_empty() => "unknown".into(),
-            None => saturates_first(&design, most, (0.5 * most, calm(&design, demand, most).as_ref())),
-            response => saturates_first(&design, most, (1.0, response.as_ref())),
-        },
+        limit: first_limit(judged, &design, demand, most),
         utilization,
         headroom,
         headroom_limit: None,
@@ -88,6 +84,15 @@ pub(crate) fn design(
     told.horizon = steps::horizon(&told, demand, limits);
     told.arithmetic = steps::steps(&design, &told, demand, limits);
     told
+}
+
+/// The part that saturates first.
+fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, most: f64) -> String {
+    match &judged.response {
+        None if utilization(None, design, demand, most).is_empty() => "unknown".into(),
+        None => saturates_first(design, most, (0.5 * most, calm(design, demand, most).as_ref())),
+        response => saturates_first(design, most, (1.0, response.as_ref())),
+    }
 }
 
 /// What is bought for a design, and what it draws.

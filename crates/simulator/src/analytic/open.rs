@@ -206,11 +206,11 @@ impl AnalyticNetwork {
         let mut found = None;
         // what is written at once takes longer where others come between, which makes it busier: rises to one value
         for _ in 0..ROUNDS {
-            let at = |depth: usize| {
+            let service_by = |depth: usize| {
                 let depths = Depths::one(f64::from(1u32 << depth));
                 self.service(index, load, &depths, &depths, undisturbed)
             };
-            let services: [CenterService; DEPTHS] = std::array::from_fn(at);
+            let services: [CenterService; DEPTHS] = std::array::from_fn(service_by);
             let holds_s = services.map(|service| service.hold_s);
             let service = ServiceByDepth { holds_s, cv2s: services.map(|service| service.cv2), early: load.early };
             let queue = random_queue(per_s, &service)?;
