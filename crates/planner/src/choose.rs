@@ -12,6 +12,7 @@ use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
 use crate::bought::bought;
 use crate::demand::{Demand, ResponseStatistic};
 use crate::describe;
+use crate::doubtful::simulate_doubtful;
 use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::{DesignPart, parts};
@@ -42,7 +43,7 @@ impl<'a> PlanContext<'a> {
     }
 
     /// What designs are judged by.
-    fn with(&self) -> JudgedWith<'a> {
+    pub fn with(&self) -> JudgedWith<'a> {
         (self.demand, self.limits, self.parts, self.offers)
     }
 
@@ -86,6 +87,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     if outcome.searched == 0 {
         return Err(PlanError::Contradiction("the limits exclude every design; drop one of them".into()));
     }
+    simulate_doubtful(&context, &mut outcome);
     outcome.feasible.sort_by(by_cost);
     let (list, rejected) = short_list(&context, &outcome);
     let feasible = !list.is_empty();
@@ -128,7 +130,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
 
 /// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
 /// because it has no price, by what of it is known, by number, then by response.
-fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
+pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
     let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
@@ -219,7 +221,7 @@ fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
 }
 
 /// What a simulated design misses.
-fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
+pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
     let Some(response) = found.response_s else {
         let first = judged.response.as_ref().and_then(|response| response.utilization.first());
         let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();

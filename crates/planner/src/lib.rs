@@ -13,6 +13,7 @@ pub mod choose;
 pub mod counted;
 pub mod demand;
 mod describe;
+mod doubtful;
 pub mod limits;
 pub mod losses;
 pub mod notes;

@@ -522,6 +522,12 @@ pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<Desi
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 
+/// What a design misses besides its response.
+pub(crate) fn too_dear_or_risky(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
+    let family = family(judged, with);
+    family.too_dear(judged).or_else(|| family.too_risky(judged))
+}
+
 /// A statistic of the response by analysis.
 pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
     match of {

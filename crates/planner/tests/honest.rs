@@ -191,3 +191,25 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let found = answer(&Demand { growth, ..demand }, &only(&["ssd"]));
     assert!(notes(&found).contains("--horizon") && found.designs[0].full_after_days.is_some(), "{}", notes(&found));
 }
+
+#[test]
+fn what_the_analysis_alone_rejects_is_simulated() {
+    // the analysis takes the places of what is sequential as random
+    let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
+    // with a price, and of drives whose price nobody knows
+    for (drive, ms) in [("st24000nm002h", 10.0), ("compaq-4gb", 20.0)] {
+        let drives = vec![drive.to_owned()];
+        let found = answer(&within(ms, demand.clone()), &PlanLimits { drives, ..limits() });
+        let first = &found.designs[0];
+        let (analysis, simulated) = (first.analysis_response_s.mean * 1e3, first.response_s.mean * 1e3);
+        assert!(
+            found.feasible && simulated <= ms && analysis > ms,
+            "{analysis} ms, simulated {simulated} ms: {first:?}"
+        );
+        assert_eq!(first.agrees, Some(false), "{first:?}");
+    }
+    // what misses the limit in both is rejected by what the simulation says
+    let drives = vec!["st24000nm002h".to_owned()];
+    let found = answer(&within(3.0, Demand::typed(100.0, 0.0, 8192.0)), &PlanLimits { drives, ..limits() });
+    assert!(!found.feasible && found.rejected.iter().any(|r| r.limit == "response"), "{:?}", found.rejected);
+}

@@ -1,0 +1,51 @@
+//! Designs that the analysis rejects for their response, but perhaps wrongly: the simulation decides.
+
+use crate::choose::{PlanContext, by_cost, missed};
+use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, too_dear_or_risky};
+use crate::simulated::{ArrayCondition, simulate};
+
+/// Analysis and simulation of random requests are within 15 % of each other, or little more (docs/analytic.md).
+const DOUBTFUL: f64 = 1.25;
+/// The analysis of sequential requests overstated responses by up to 157 %.
+const DOUBTFUL_SEQUENTIAL: f64 = 2.6;
+/// Designs that are simulated for it, at most, the cheapest first.
+const TRIES: usize = 8;
+
+/// Simulates the designs that are cheaper than everything feasible and miss the response limit by little in the
+/// analysis. Those that meet it become feasible; the others keep the simulation's figures as the reason.
+pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchOutcome) {
+    let is_sequential = context.demand.sequential_share.is_some_and(|share| share > 0.0);
+    let doubtful = if is_sequential { DOUBTFUL_SEQUENTIAL } else { DOUBTFUL };
+    let best = outcome.feasible.iter().filter_map(|judged| judged.cost).fold(f64::INFINITY, f64::min);
+    let is_doubtful = |judged: &JudgedDesign| {
+        let failure = judged.failure.as_ref();
+        let is_close = failure.is_some_and(|failure| failure.limit == "response" && failure.factor <= doubtful);
+        // where nothing is feasible, what has no price may be the only answer
+        let is_cheaper = judged.cost.map_or(best.is_infinite(), |cost| cost < best);
+        is_close && judged.response.is_some() && is_cheaper
+    };
+    let (mut tried, failing): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut outcome.failing).into_iter().partition(is_doubtful);
+    outcome.failing = failing;
+    tried.sort_by(by_cost);
+    let left = tried.split_off(tried.len().min(TRIES));
+    outcome.failing.extend(left);
+    for judged in tried {
+        let judged = decided(context, judged);
+        let list = if judged.failure.is_some() { &mut outcome.failing } else { &mut outcome.feasible };
+        list.push(judged);
+    }
+}
+
+/// What the simulation says of a design.
+fn decided(context: &PlanContext<'_>, judged: JudgedDesign) -> JudgedDesign {
+    let (demand, requests) = (context.demand, context.limits.simulated_requests);
+    let Ok(found) = simulate(&context.design(&judged), demand, ArrayCondition::Healthy, requests) else {
+        return judged;
+    };
+    let failure = match missed(demand, &judged, &found) {
+        Some((because, limit)) => judged.failure.clone().map(|failure| DesignFailure { because, limit, ..failure }),
+        None => too_dear_or_risky(&judged, context.with()),
+    };
+    JudgedDesign { failure, ..judged }
+}
