@@ -7,68 +7,23 @@ use diskwright_base::units::{digits, display};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
-use crate::analysis::{MEMBERS, StorageDesign};
 use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
 use crate::bought::bought;
-use crate::demand::{Demand, ResponseStatistic};
+use crate::context::{PlanContext, by_cost, missed};
+use crate::demand::Demand;
 use crate::describe;
 use crate::doubtful::simulate_doubtful;
 use crate::limits::PlanLimits;
 use crate::notes;
-use crate::parts::{DesignPart, parts};
-use crate::paths::{ControllerOffer, DesignPath, JudgedPath, controllers};
-use crate::search::{JudgedDesign, JudgedWith, SearchOutcome, search, worst_failure};
+use crate::parts::parts;
+use crate::paths::controllers;
+use crate::search::{JudgedDesign, SearchOutcome, search, worst_failure};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
-/// Simulation and analysis further apart than this are flagged.
-pub const AGREE: f64 = 0.15;
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
 /// Cheaper designs that fail, at most.
 const MOST_REJECTED: usize = 8;
-
-/// Everything that an answer is made of.
-pub(crate) struct PlanContext<'a> {
-    pub demand: &'a Demand,
-    pub limits: &'a PlanLimits,
-    pub parts: &'a [DesignPart],
-    pub offers: &'a [ControllerOffer],
-}
-
-impl<'a> PlanContext<'a> {
-    /// The design of a judged one.
-    pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
-        let JudgedDesign { level, count, unit_bytes, .. } = *judged;
-        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
-    }
-
-    /// What designs are judged by.
-    pub fn with(&self) -> JudgedWith<'a> {
-        (self.demand, self.limits, self.parts, self.offers)
-    }
-
-    /// The controllers of a judged one.
-    pub fn path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
-        let JudgedPath { offer, controllers, write_back } = judged.path?;
-        Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
-    }
-
-    /// `raid5 of 10 x compaq-4gb + 1 spare`.
-    pub fn title(&self, judged: &JudgedDesign) -> String {
-        let part = &self.parts[judged.part];
-        let name = if part.volume.is_some() { &part.name } else { &part.id };
-        let spares = match judged.spares {
-            0 => String::new(),
-            1 => " + 1 spare".into(),
-            n => format!(" + {n} spares"),
-        };
-        let path = self.path(judged).map_or(String::new(), |path| path.words());
-        match judged.count {
-            1 => format!("{name}{path}"),
-            count => format!("{} of {count} x {name}{spares}{path}", judged.level.name()),
-        }
-    }
-}
 
 /// Answers a demand.
 ///
@@ -126,21 +81,6 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     reasons(&mut answer);
     answer.notes = notes::notes(&context, &outcome, &answer);
     Ok(answer)
-}
-
-/// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
-/// because it has no price, by what of it is known, by number, then by response.
-pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
-    let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
-    let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
-    let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
-    cost(a)
-        .total_cmp(&cost(b))
-        .then(a.unknown_prices.cmp(&b.unknown_prices))
-        .then(a.known_price.total_cmp(&b.known_price))
-        .then((a.count + a.spares).cmp(&(b.count + b.spares)))
-        .then(boards(a).cmp(&boards(b)))
-        .then(response(a).total_cmp(&response(b)))
 }
 
 type SimulatedDesign = (JudgedDesign, Option<SimulatedResponse>);
@@ -218,26 +158,6 @@ fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
 fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
     let id = &context.parts[judged.part].id;
     context.limits.prices.group(id).map_or(id, |group| &group.id)
-}
-
-/// What a simulated design misses.
-pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
-    let Some(response) = found.response_s else {
-        let first = judged.response.as_ref().and_then(|response| response.utilization.first());
-        let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
-        return Some(("simulated, it cannot keep up with the demand".into(), limit));
-    };
-    let target = demand.response?;
-    let value = match target.of {
-        ResponseStatistic::Mean => response[0],
-        ResponseStatistic::P95 => response[1],
-        ResponseStatistic::P99 => response[2],
-    };
-    (value > target.target_s).then(|| {
-        let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
-        let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
-        (because, "response".into())
-    })
 }
 
 /// Where nothing meets the demand: what misses it by least.

@@ -8,7 +8,7 @@ use crate::answer::{
 };
 use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
 use crate::bought::bought;
-use crate::choose::{AGREE, PlanContext};
+use crate::context::{AGREE, PlanContext};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 use crate::losses::{loss, repair_hours};

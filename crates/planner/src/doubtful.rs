@@ -1,6 +1,6 @@
 //! Designs that the analysis rejects for their response, but perhaps wrongly: the simulation decides.
 
-use crate::choose::{PlanContext, by_cost, missed};
+use crate::context::{PlanContext, by_cost, missed};
 use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, too_dear_or_risky};
 use crate::simulated::{ArrayCondition, simulate};
 

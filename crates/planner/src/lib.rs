@@ -10,6 +10,7 @@ pub mod answer;
 pub mod arithmetic;
 pub mod bought;
 pub mod choose;
+mod context;
 pub mod counted;
 pub mod demand;
 mod describe;

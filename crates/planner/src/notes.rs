@@ -8,7 +8,7 @@ use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::answer::{PlanAnswer, PlannedDesign};
-use crate::choose::PlanContext;
+use crate::context::PlanContext;
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;

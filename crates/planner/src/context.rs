@@ -1,0 +1,92 @@
+//! What an answer is made of, the order of designs, and what a simulated one misses.
+
+use diskwright_base::units::display;
+
+use crate::analysis::{MEMBERS, StorageDesign};
+use crate::demand::{Demand, ResponseStatistic};
+use crate::limits::PlanLimits;
+use crate::parts::DesignPart;
+use crate::paths::{ControllerOffer, DesignPath, JudgedPath};
+use crate::search::{JudgedDesign, JudgedWith};
+use crate::simulated::SimulatedResponse;
+
+/// Simulation and analysis further apart than this are flagged.
+pub(crate) const AGREE: f64 = 0.15;
+
+/// Everything that an answer is made of.
+pub(crate) struct PlanContext<'a> {
+    pub demand: &'a Demand,
+    pub limits: &'a PlanLimits,
+    pub parts: &'a [DesignPart],
+    pub offers: &'a [ControllerOffer],
+}
+
+impl<'a> PlanContext<'a> {
+    /// The design of a judged one.
+    pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
+        let JudgedDesign { level, count, unit_bytes, .. } = *judged;
+        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
+    }
+
+    /// What designs are judged by.
+    pub fn with(&self) -> JudgedWith<'a> {
+        (self.demand, self.limits, self.parts, self.offers)
+    }
+
+    /// The controllers of a judged one.
+    pub fn path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
+        let JudgedPath { offer, controllers, write_back } = judged.path?;
+        Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
+    }
+
+    /// `raid5 of 10 x compaq-4gb + 1 spare`.
+    pub fn title(&self, judged: &JudgedDesign) -> String {
+        let part = &self.parts[judged.part];
+        let name = if part.volume.is_some() { &part.name } else { &part.id };
+        let spares = match judged.spares {
+            0 => String::new(),
+            1 => " + 1 spare".into(),
+            n => format!(" + {n} spares"),
+        };
+        let path = self.path(judged).map_or(String::new(), |path| path.words());
+        match judged.count {
+            1 => format!("{name}{path}"),
+            count => format!("{} of {count} x {name}{spares}{path}", judged.level.name()),
+        }
+    }
+}
+
+/// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
+/// because it has no price, by what of it is known, by number, then by response.
+pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
+    let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
+    let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
+    let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
+    cost(a)
+        .total_cmp(&cost(b))
+        .then(a.unknown_prices.cmp(&b.unknown_prices))
+        .then(a.known_price.total_cmp(&b.known_price))
+        .then((a.count + a.spares).cmp(&(b.count + b.spares)))
+        .then(boards(a).cmp(&boards(b)))
+        .then(response(a).total_cmp(&response(b)))
+}
+
+/// What a simulated design misses.
+pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
+    let Some(response) = found.response_s else {
+        let first = judged.response.as_ref().and_then(|response| response.utilization.first());
+        let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
+        return Some(("simulated, it cannot keep up with the demand".into(), limit));
+    };
+    let target = demand.response?;
+    let value = match target.of {
+        ResponseStatistic::Mean => response[0],
+        ResponseStatistic::P95 => response[1],
+        ResponseStatistic::P99 => response[2],
+    };
+    (value > target.target_s).then(|| {
+        let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
+        let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
+        (because, "response".into())
+    })
+}
