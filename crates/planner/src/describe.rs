@@ -89,9 +89,11 @@ pub(crate) fn design(
 /// The part that saturates first.
 fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, most: f64) -> String {
     match &judged.response {
-        None if utilization(None, design, demand, most).is_empty() => "unknown".into(),
-        None => saturates_first(design, most, (0.5 * most, calm(design, demand, most).as_ref())),
-        response => saturates_first(design, most, (1.0, response.as_ref())),
+        Some(response) => saturates_first(design, most, (1.0, Some(response))),
+        None => match calm(design, demand, most).filter(|calm| !calm.utilization.is_empty()) {
+            Some(calm) => saturates_first(design, most, (0.5 * most, Some(&calm))),
+            None => "unknown".into(),
+        },
     }
 }
 

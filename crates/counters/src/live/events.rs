@@ -5,8 +5,8 @@ use super::Roots;
 use super::held::OpenFile;
 use super::moment::TickContext;
 
-/// Devices are looked at so often in any case, nanoseconds.
-const AGAIN_NS: u64 = 60_000_000_000;
+/// Devices and mounts are looked at so often in any case, nanoseconds.
+pub(crate) const AGAIN_NS: u64 = 60_000_000_000;
 
 /// The newest number, and when devices were last looked at because of it.
 pub(crate) struct DeviceEvents {

@@ -3,6 +3,7 @@
 use diskwright_hostfiles::mounts::unescaped;
 
 use super::Roots;
+use super::events::AGAIN_NS;
 use super::held::OpenFile;
 use super::moment::TickContext;
 use super::scan::{WordIter, lines, number};
@@ -70,9 +71,6 @@ pub(crate) struct PolledMounts {
     file: OpenFile,
     read_ns: u64,
 }
-
-/// Read so often in any case, nanoseconds.
-const AGAIN_NS: u64 = 60_000_000_000;
 
 impl PolledMounts {
     /// Of this file.
