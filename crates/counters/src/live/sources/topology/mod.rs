@@ -45,7 +45,8 @@ struct TopologySource {
 
 impl CounterSource for TopologySource {
     fn tick(&mut self, context: &mut TickContext) {
-        self.pending |= context.rescan;
+        // a device can become another under its old name, which only the kernel's report tells
+        self.pending |= context.rescan || context.devices_due;
         let old = context.slow && context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
         // changes come in swarms, and with a thousand disks a look is not cheap
         let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;

@@ -201,16 +201,24 @@ fn btrfs_bears_what_is_mounted_from_its_devices() {
 #[test]
 fn it_goes_out_at_the_start_and_after_a_change_and_not_between() {
     let machine = ordinary();
+    machine.put("sys/kernel/uevent_seqnum", "5\n");
     let mut watch = machine.watch();
     watch.tick().tick_after(1.0).tick_after(10.0).tick_after(100.0);
     assert_eq!(watch.notes(Note::TOPOLOGY).len(), 1);
     machine.put("proc/swaps", "Filename Type Size Used Priority\n/dev/sda partition 4096 0 100\n");
     watch.tick_after(10.0);
     assert_eq!(watch.notes(Note::TOPOLOGY).len(), 2);
+    // the kernel reports a disk that has grown
+    machine.put("sys/block/sda/size", "123456\n");
+    machine.put("sys/kernel/uevent_seqnum", "6\n");
+    watch.tick_after(10.0);
+    assert_eq!(watch.topology().device("sda").unwrap().bytes, Some(123_456 * 512));
+    assert_eq!(watch.notes(Note::TOPOLOGY).len(), 3);
+    watch.tick_after(10.0);
     // an attribute that changes by itself is found a minute later at the latest
     machine.put("sys/block/sda/queue/scheduler", "[none]\n");
     watch.tick_after(10.0);
-    assert_eq!(watch.notes(Note::TOPOLOGY).len(), 2);
+    assert_eq!(watch.notes(Note::TOPOLOGY).len(), 3);
     watch.tick_after(60.0);
     assert_eq!(watch.topology().device("sda").unwrap().scheduler.as_deref(), Some("none"));
 }
