@@ -76,7 +76,7 @@ fn a_file_in_use_is_no_backing() {
     let why = format!("it is the disk behind {kernel}, and {kernel} is mounted on {point}");
     refused(&bench, &image, &[&why, "no option allows writing to it"]);
     refused(&bench, &second, &[&why]);
-    let file = bench.file("open", 16 << 20);
+    let file = bench.exact_file("open", 16 << 20);
     let writer = File::options().write(true).open(&file).expect("opens");
     refused(&bench, &file, &[&format!("process {}", std::process::id()), "has it open"]);
     drop(writer);
@@ -87,7 +87,7 @@ fn a_file_in_use_is_no_backing() {
 fn a_file_that_others_wrote_is_no_backing() {
     let Some(bench) = Bench::new("backing-others") else { return };
     // with holes alone it is as good as new, and its own from then on
-    let file = bench.file("file", 16 << 20);
+    let file = bench.exact_file("file", 16 << 20);
     serves(&bench, &file);
     put(&file.display().to_string(), 0, b"what a client wrote");
     serves(&bench, &file);

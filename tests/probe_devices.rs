@@ -159,7 +159,8 @@ const MARKS: &[(&str, i64, &[u8])] = &[
 #[test]
 fn what_carries_data_is_written_to_only_by_name() {
     let Some(mut bench) = Bench::new("devices-marks") else { return };
-    let Some(device) = bench.device("disk", 4) else { return };
+    let disk = bench.exact_file("disk", 4 << 20);
+    let Some(device) = bench.attach(&disk, &[]) else { return };
     for (what, offset, bytes) in MARKS {
         put(&device, 0, &vec![0; 4 << 20]);
         put(&device, *offset, bytes);

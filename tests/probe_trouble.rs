@@ -193,8 +193,9 @@ fn a_filesystem_that_fills_says_so_and_keeps_nothing() {
 #[test]
 fn what_cannot_be_measured_says_what_could() {
     let Some(mut bench) = Bench::new("trouble-kinds") else { return };
-    let Some(device) = bench.device("disk", 4) else { return };
-    let Some(read_only) = bench.attach(&bench.path("disk"), &["--read-only"]) else { return };
+    let disk = bench.exact_file("disk", 4 << 20);
+    let Some(device) = bench.attach(&disk, &[]) else { return };
+    let Some(read_only) = bench.attach(&disk, &["--read-only"]) else { return };
     bench.fails(
         &["commit", &read_only, "--destroy-data-on", &read_only],
         &["the device is read-only", "suites that only read"],

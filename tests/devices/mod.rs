@@ -30,6 +30,14 @@ pub fn processes(words: &[&str]) -> Vec<u32> {
     numbers.filter(has).collect()
 }
 
+/// Loop devices over files of a folder.
+fn loops_over(folder: &Path) -> Vec<String> {
+    let listed =
+        tool("losetup", &["--list", "--noheadings", "--raw", "--output", "NAME,BACK-FILE"]).unwrap_or_default();
+    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+    pairs.filter(|(_, file)| Path::new(file).starts_with(folder)).map(|(name, _)| name.to_owned()).collect()
+}
+
 /// Sends a signal; waits for the death that `-KILL` brings, until which the dead one holds its locks.
 pub fn kill(signal: &str, process: u32) {
     tool("kill", &[signal, &process.to_string()]).expect("signalled");
@@ -37,6 +45,12 @@ pub fn kill(signal: &str, process: u32) {
     if signal == "-KILL" {
         within(|| status().is_empty() || status().contains("State:\tZ")).expect("it ends");
     }
+}
+
+/// What the files of this run are larger than was asked for, whole 64 KiB. A run that was killed leaves loop devices on
+/// the machine, and where no path leads to their files any more, the size alone tells those from the files of this run.
+fn own_bytes() -> u64 {
+    65536 * (1 + u64::from(std::process::id()) % 31)
 }
 
 pub fn skip(why: &str) {
@@ -54,6 +68,9 @@ impl Bench {
         for point in left.into_iter().rev() {
             tool("umount", &["-l", point]);
         }
+        for device in loops_over(&folder) {
+            tool("losetup", &["-d", &device]);
+        }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let mut bench = Bench { folder, undo: Vec::new(), children: Vec::new() };
@@ -67,8 +84,13 @@ impl Bench {
         self.folder.join(name)
     }
 
-    /// A sparse file.
+    /// A sparse file, a little larger than this.
     pub fn file(&self, name: &str, bytes: u64) -> PathBuf {
+        self.exact_file(name, bytes + own_bytes())
+    }
+
+    /// A sparse file of this size.
+    pub fn exact_file(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.path(name);
         File::create(&path).and_then(|f| f.set_len(bytes)).expect("a sparse file");
         path
@@ -138,7 +160,7 @@ impl Bench {
     /// the number of the server's process.
     pub fn served(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
         let (socket, mount) = (self.path("server.socket"), self.path("server.nbd"));
-        let (path, size) = (socket.display().to_string(), format!("{mib}M"));
+        let (path, size) = (socket.display().to_string(), ((mib << 20) + own_bytes()).to_string());
         let filters: Vec<&str> = arguments.iter().copied().filter(|a| a.starts_with("--")).collect();
         let options: Vec<&str> = arguments.iter().copied().filter(|a| !a.starts_with("--")).collect();
         let server = [&["-f", "-U", &path], &filters[..], &["memory", &size], &options[..]].concat();
