@@ -2,6 +2,7 @@
 mod answer;
 mod hidden;
 mod honest;
+mod keeps_up;
 mod load;
 mod prices;
 mod reliability;
