@@ -21,6 +21,8 @@ use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::period::PricePeriod;
 
+pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
+
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
 
@@ -29,61 +31,6 @@ const MOST_MEMBERS: u16 = 128;
 
 /// Loads are tried up to so many times the demand.
 pub const MOST_FACTOR: f64 = 65_536.0;
-
-/// A design that was judged.
-#[derive(Clone, Debug)]
-pub struct JudgedDesign {
-    /// Position of its part.
-    pub part: usize,
-    /// Level.
-    pub level: ArrayLevel,
-    /// Members.
-    pub count: u16,
-    /// Spares.
-    pub spares: u16,
-    /// Stripe unit, bytes.
-    pub unit_bytes: u64,
-    /// Controllers before it; `None` for ports that limit nothing.
-    pub path: Option<JudgedPath>,
-    /// What it does; `None` where it cannot keep up or was not looked at.
-    pub response: Option<DesignResponse>,
-    /// Price, once or a month.
-    pub price: Option<f64>,
-    /// What of the price is known.
-    pub known_price: f64,
-    /// How many sorts of what is bought have no known price.
-    pub unknown_prices: usize,
-    /// What it costs over the mission.
-    pub cost: Option<f64>,
-    /// What made it as large as it is.
-    pub sized_by: &'static str,
-    /// Where it fails; `None` where it meets everything.
-    pub failure: Option<DesignFailure>,
-}
-
-/// Where a design fails.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DesignFailure {
-    /// At what: `capacity`, `response`, a part, `budget`.
-    pub limit: String,
-    /// As a sentence.
-    pub because: String,
-    /// How far: what is needed over what there is, above 1.
-    pub factor: f64,
-}
-
-/// All that were judged.
-#[derive(Clone, Debug, Default)]
-pub struct SearchOutcome {
-    /// Of each family the least design that meets the demand, and larger ones for the frontier.
-    pub feasible: Vec<JudgedDesign>,
-    /// Of each family the largest that still fails though it holds the data, or the nearest.
-    pub failing: Vec<JudgedDesign>,
-    /// How many designs were judged.
-    pub searched: u64,
-    /// What could not be solved, each once.
-    pub unsolved: Vec<String>,
-}
 
 /// Judges all designs, on each way to their drives.
 pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
@@ -403,6 +350,7 @@ impl DesignFamily<'_> {
             unknown_prices: bought.iter().filter(|item| item.price.is_none()).count(),
             cost: price.map(|price| price * months),
             sized_by,
+            simulated: None,
             failure,
         }
     }
@@ -511,14 +459,16 @@ fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith
     DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path }
 }
 
-/// What of everything a failing design misses by most: search stops at the first.
+/// What of everything a failing design misses by most: search stops at the first. The simulation's word on the response
+/// is the last one.
 pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
     let family = family(judged, with);
     let slow = || match &judged.response {
         Some(response) => family.too_slow(judged.count, Some(response)),
         None => family.too_slow(judged.count, family.design(judged.count).respond(with.0).ok().flatten().as_ref()),
     };
-    let all = [judged.failure.clone(), slow(), family.too_dear(judged)];
+    let slow = if judged.simulated.is_some() { None } else { slow() };
+    let all = [judged.failure.clone(), slow, family.too_dear(judged)];
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 

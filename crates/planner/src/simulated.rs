@@ -30,6 +30,10 @@ pub struct SimulatedResponse {
     pub member_per_s: f64,
     /// Bytes a second of a rebuild.
     pub rebuild_bytes_per_s: Option<f64>,
+    /// Share of the requests that was answered in the time.
+    pub answered: f64,
+    /// Mean response of those, s, also where it could not keep up and others waited longer.
+    pub answered_s: Option<f64>,
 }
 
 /// Share of what comes that must be answered for a steady state, and what chance may add, standard deviations.
@@ -110,6 +114,8 @@ fn watched(
     Ok(SimulatedResponse {
         response_s: figures.filter(|_| keeps_up).map(|((mean, p95), p99)| [mean * 1e-9, p95, p99]),
         busiest,
+        answered: answered / demand.requests_per_s(),
+        answered_s: workload.responses.mean().map(|ns| ns * 1e-9),
         member_per_s: ios,
         rebuild_bytes_per_s: done.map(|done| done.done_bytes as f64 / done.ended.map_or(run, |end| end as f64 * 1e-9)),
     })
