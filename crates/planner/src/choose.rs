@@ -7,7 +7,7 @@ use diskwright_base::units::{digits, display};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
-use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
+use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RESPONSE, RejectedDesign};
 use crate::bought::bought;
 use crate::context::{PlanContext, by_cost, missed};
 use crate::demand::Demand;
@@ -17,7 +17,7 @@ use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::parts;
 use crate::paths::controllers;
-use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search, worst_failure};
+use crate::search::{DesignFailure, LOAD, JudgedDesign, SearchOutcome, search, worst_failure};
 
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
@@ -129,8 +129,15 @@ impl<'a> ShortList<'a> {
             return;
         }
         self.taken.push((kind(context, &judged), judged.level.name(), medium(context, &judged)));
-        self.list.push(judged);
+        let pressed_by = self.refused.iter().rev().find(|fewer| fewer.is_alike(&judged)).map(pressed_by);
+        self.list.push(JudgedDesign { sized_by: pressed_by.unwrap_or(judged.sized_by), ..judged });
     }
+}
+
+/// Of one that the simulation refused: what more of the same are for.
+fn pressed_by(refused: &JudgedDesign) -> &'static str {
+    let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
+    if is_late { RESPONSE } else { LOAD }
 }
 
 /// `hdd`, `ssd` or `cloud`.
@@ -284,6 +291,7 @@ fn reasons(answer: &mut PlanAnswer) {
             "offer" => "as large and fast as needed".to_owned(),
             "capacity" => "sized by capacity".to_owned(),
             "queue" => "sized by the requests in flight".to_owned(),
+            LOAD => "sized by the load: fewer cannot keep up".to_owned(),
             _ => "sized by the response time".to_owned(),
         };
         let carries = format!("it sustains {}", design.headroom_words());

@@ -40,10 +40,15 @@ pub struct JudgedDesign {
 }
 
 impl JudgedDesign {
+    /// Whether it differs in number and spares alone.
+    pub fn is_alike(&self, other: &JudgedDesign) -> bool {
+        let of = |design: &JudgedDesign| (design.part, design.level, design.unit_bytes);
+        of(self) == of(other) && self.path == other.path
+    }
+
     /// Whether it is made of the same in the same way.
     pub fn is_same(&self, other: &JudgedDesign) -> bool {
-        let of = |design: &JudgedDesign| (design.part, design.level, design.count, design.spares, design.unit_bytes);
-        of(self) == of(other) && self.path == other.path
+        self.is_alike(other) && (self.count, self.spares) == (other.count, other.spares)
     }
 }
 

@@ -12,6 +12,7 @@ use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
+use crate::answer::RESPONSE;
 use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
@@ -22,6 +23,9 @@ use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::period::PricePeriod;
 
 pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
+
+/// What makes a design as large as it is, where fewer hold the data and cannot keep up.
+pub(crate) const LOAD: &str = "load";
 
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
@@ -176,9 +180,15 @@ impl DesignFamily<'_> {
             n if n == least => "level",
             n if n == room => "capacity",
             n if n == queue => "queue",
-            _ => "response",
+            n => self.pressed_by(n - self.step()),
         };
         self.add(count, response, sized_by, most, outcome);
+    }
+
+    /// Why so many are too few, though they hold the data: they respond too late, or cannot keep up at all.
+    fn pressed_by(&self, count: u16) -> &'static str {
+        let keeps_up = || matches!(self.design(count).respond(self.demand), Ok(Some(_)));
+        if self.demand.response.is_some() && keeps_up() { RESPONSE } else { LOAD }
     }
 
     /// Adds the designs of a number that meets the demand, one for each number of spares that is
@@ -211,7 +221,8 @@ impl DesignFamily<'_> {
             if larger > last && larger <= most {
                 last = larger;
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
-                let mut design = self.judged(larger, self.least_spares(), Some(response), sized_by, None);
+                let pressed_by = self.pressed_by(count);
+                let mut design = self.judged(larger, self.least_spares(), Some(response), pressed_by, None);
                 design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
@@ -241,7 +252,8 @@ impl DesignFamily<'_> {
         }
         let response = self.design(fails_at).respond(self.demand).ok().flatten();
         let failure = self.too_slow(fails_at, response.as_ref());
-        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, "response", failure));
+        let pressed_by = if response.is_some() { RESPONSE } else { LOAD };
+        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, pressed_by, failure));
     }
 
     /// Least number that holds what is needed.
