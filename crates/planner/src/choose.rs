@@ -17,7 +17,7 @@ use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::parts;
 use crate::paths::controllers;
-use crate::search::{DesignFailure, LOAD, JudgedDesign, SearchOutcome, search, worst_failure};
+use crate::search::{DesignFailure, JudgedDesign, LOAD, SearchOutcome, search, worst_failure};
 
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
@@ -159,8 +159,7 @@ fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
 /// nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand in the
 /// simulation, nothing is left that it misses.
 fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
-    let with_worst =
-        |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
+    let with_worst = |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
     let factor = |judged: &JudgedDesign| judged.failure.as_ref().map_or(0.0, |failure| failure.factor);
     let mut failing: Vec<JudgedDesign> = outcome.failing.iter().cloned().map(with_worst).collect();
     for _ in 0..TRIES {
@@ -318,5 +317,72 @@ fn reasons(answer: &mut PlanAnswer) {
             ),
             _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demand::{ResponseStatistic, ResponseTarget};
+    use crate::limits::PartFilter;
+    use crate::prices::built_in;
+    use crate::simulated::SimulatedResponse;
+
+    fn limits() -> PlanLimits {
+        PlanLimits { simulated_requests: 2000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    }
+
+    fn within(ms: f64, demand: Demand) -> Demand {
+        Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    }
+
+    #[test]
+    fn what_was_simulated_is_not_simulated_again() {
+        // the analysis takes the places of what is sequential as random, so that the simulation decides
+        let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
+        let (demand, limits) = (within(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() });
+        let parts = parts(&demand, &limits).expect("a drive");
+        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let mut outcome = search(&demand, &limits, &parts, &[]);
+        assert!(outcome.feasible.iter().chain(&outcome.failing).all(|judged| judged.simulated.is_none()));
+        simulate_doubtful(&context, &mut outcome);
+        let accepted = outcome.feasible.iter_mut().find(|judged| judged.simulated.is_some()).expect("one is accepted");
+        // a response that no run has
+        let known = SimulatedResponse { response_s: Some([0.001_234; 3]), ..accepted.simulated.expect("known") };
+        accepted.simulated = Some(known);
+        let accepted = accepted.clone();
+        outcome.feasible = vec![accepted.clone()];
+        assert_eq!(short_list(&context, &outcome).list[0].simulated, Some(known));
+        assert_eq!(describe::design(&context, &accepted).response_s.mean, 0.001_234);
+        // nor is the nearest
+        let failure = missed(&within(1.0, demand.clone()), &accepted, &known);
+        outcome.failing = vec![JudgedDesign { failure, ..accepted }];
+        assert_eq!(nearest(&context, &outcome).expect("one").simulated, Some(known));
+    }
+
+    #[test]
+    fn every_kind_and_level_that_fails_is_told_before_more_of_one() {
+        let demand = within(5.0, Demand { capacity_bytes: Some(100e12), ..Demand::typed(900.0, 300.0, 8192.0) });
+        let limits = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
+        let parts = parts(&demand, &limits).expect("drives");
+        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let outcome = search(&demand, &limits, &parts, &[]);
+        let failing = cheaper(&context, &outcome, None);
+        let sort = |judged: &JudgedDesign| (kind(&context, judged).to_owned(), judged.level.name());
+        let sorts = |all: &[&JudgedDesign]| all.iter().map(|judged| sort(judged)).collect::<BTreeSet<_>>().len();
+        let told = rejections(&context, None, failing.clone(), None);
+        let found: Vec<&JudgedDesign> = told
+            .iter()
+            .filter_map(|told| failing.iter().copied().find(|judged| context.title(judged) == told.design))
+            .collect();
+        let cheapest = &failing[..MOST_REJECTED];
+        println!("{} {} {} {told:#?}", sorts(&failing), sorts(cheapest), sorts(&found));
+        assert!(told.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{told:?}");
+        assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{told:?}");
+        assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");
+        // of each sort the cheapest
+        for judged in &found[..sorts(&found)] {
+            assert!(failing.iter().all(|other| sort(other) != sort(judged) || by_cost(judged, other).is_le()));
+        }
     }
 }

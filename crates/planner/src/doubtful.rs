@@ -39,7 +39,6 @@ pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchO
 /// What the simulation says of a design.
 pub(crate) fn decided(context: &PlanContext<'_>, judged: JudgedDesign) -> JudgedDesign {
     let Some(found) = context.simulated(&judged) else { return judged };
-    let failure =
-        missed(context.demand, &judged, &found).or_else(|| too_dear_or_risky(&judged, context.with()));
+    let failure = missed(context.demand, &judged, &found).or_else(|| too_dear_or_risky(&judged, context.with()));
     JudgedDesign { failure, simulated: Some(found), ..judged }
 }

@@ -11,8 +11,7 @@ use diskwright_simulator::ArrayLevel;
 /// An array of large disks at a share of what it sustains by the analysis.
 fn at(share: f64, (level, count): (ArrayLevel, u16), requests: u32) -> SimulatedResponse {
     let demand = Demand::typed(700.0, 300.0, 8192.0);
-    let limits =
-        PlanLimits { drives: vec!["st18000nm000j".into()], ..PlanLimits::usual(built_in(), "2026-11-23") };
+    let limits = PlanLimits { drives: vec!["st18000nm000j".into()], ..PlanLimits::usual(built_in(), "2026-11-23") };
     let part = parts(&demand, &limits).expect("a drive").remove(0);
     let design = StorageDesign { part: &part, level, count, unit_bytes: 65_536, path: None };
     let demand = demand.scaled(share * sustained(&design, &demand));
