@@ -46,8 +46,8 @@ const LEAST_REQUESTS: f64 = 30.0;
 /// from shorten the way of the arm, or grow for ever.
 const FULL: f64 = 0.999;
 /// Whether it grows is seen in a run so many times as long: the mean response is then at most so many times the first
-/// run's. Of 82 disks at 10 to 90 % of what they sustain, those with a long and stable queue stay far below it, and a
-/// queue that grows with time makes it four times as long.
+/// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a queue
+/// that grows with time makes it four times as long.
 const STABLE: (f64, f64) = (4.0, 1.2);
 /// Requests for each member that a run has at least: with fewer, a queue that fills is no longer than one that grows.
 const LEAST_EACH: u32 = 250;
