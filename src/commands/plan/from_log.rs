@@ -315,6 +315,9 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
         collector.frame(&frame);
         Ok(())
     })?;
+    if let Some(because) = outcome.unmeasured() {
+        return Err(Failure::Failed(format!("{}: {because}", path.display())));
+    }
     let mut series = collector.finish();
     series.notes.extend(outcome.notes);
     series
