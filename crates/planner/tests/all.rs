@@ -1,5 +1,6 @@
 //! All tests of the planner, linked once.
 mod answer;
+mod devices;
 mod hidden;
 mod honest;
 mod keeps_up;
