@@ -85,11 +85,28 @@ fn perfmon() -> String {
     text + &format!("\r\n\"11/21/2026 10:10:00.000\",\"{HOSTILE}\",\"1\",\"1\",\"{HOSTILE}\",\"1\"\r\n")
 }
 
+/// Counters of one disk.
+fn disk(name: &str) -> Schema {
+    let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s", "writes", "write_bytes"];
+    let of = |counter| Series { counter: format!("physical_disk.{counter}"), instance: name.into(), scale: 1.0 };
+    Schema::new(counters.map(of).to_vec())
+}
+
+/// A log of ours with one disk of this name.
+fn log_of(folder: &Path, name: &str) {
+    let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
+    let mut frame = Frame::new(Arc::new(disk(name)), 60);
+    for i in 1..=60 {
+        let time_ns = 1_760_000_000_000_000_000 + i * 1_000_000_000;
+        frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0, 10.0, 4e4]);
+    }
+    writer.push_frame(&frame).expect("written");
+    writer.close().expect("closed");
+}
+
 /// A log of ours with hostile disks, notes and processes.
 fn own_log(folder: &Path) {
-    let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s"];
-    let of = |counter| Series { counter: format!("physical_disk.{counter}"), instance: HOSTILE.into(), scale: 1.0 };
-    let schema = Arc::new(Schema::new(counters.map(of).to_vec()));
+    let schema = Arc::new(disk(HOSTILE));
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
     let start = 1_760_000_000_000_000_000;
     for kind in [Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::SOURCE, Note::TOPOLOGY] {
@@ -106,7 +123,7 @@ fn own_log(folder: &Path) {
     let mut frame = Frame::new(Arc::clone(&schema), 120);
     for i in 1..=120 {
         let time_ns = start + i * 1_000_000_000;
-        frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0]);
+        frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0, 0.0, 0.0]);
         let text = serde_json::to_string(&table).expect("JSON");
         writer.note(&Note::new(time_ns, Note::PROCESSES, text)).expect("noted");
     }
@@ -207,6 +224,66 @@ fn arguments_come_back_disarmed() {
     ] {
         let output = bench.check(arguments);
         assert_ne!(output.status.code(), None, "{arguments:?}");
+    }
+}
+
+/// A line break, and what would pass for a message of ours.
+const BREAK: &str = "x\ndiskwright: done";
+
+/// Runs a command that fails, and looks for a line that is not ours.
+fn in_one_line(bench: &Bench, arguments: &[&str]) {
+    let output = bench.check(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("diskwright: done"), "{arguments:?}: {said}");
+    let is_false = |line: &str| line.trim_start().starts_with("diskwright: done");
+    assert!(!said.lines().any(is_false), "{arguments:?}: {said}");
+}
+
+#[test]
+fn names_with_line_breaks_are_told_in_one_line() {
+    let bench = Bench::new();
+    log_of(&bench.path("own"), "sda");
+    log_of(&bench.path("named"), BREAK);
+    let (pair, list) = (format!("a={BREAK}"), format!("{BREAK},md0"));
+    let system = bench.file("system.toml", "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n");
+    let demand = ["plan", "--reads", "5", "--size", "8K"];
+    for more in ["--drives", "--levels", "--only", "--instance", "--controllers", "--budget", "--keep-existing"] {
+        in_one_line(&bench, &[&demand[..], &[more, BREAK]].concat());
+    }
+    for arguments in [
+        &["plan", "--from", "own", "--device", BREAK][..],
+        &["plan", "--from", "own", "--device", &list],
+        &["plan", "--from", "own", "--what-if", BREAK],
+        &["plan", "--from", "own", "--volume", BREAK],
+        &["plan", "--from", BREAK],
+        &["plan", "--workload", BREAK],
+        &["simulate", BREAK],
+        &["simulate", &system, "--set", BREAK],
+        &["simulate", &system, "--set", &pair],
+        &["simulate", &system, "--sweep", BREAK],
+        &["simulate", &system, "--sweep", &pair],
+        &["why", BREAK],
+        &["why", "own", "--pack", BREAK],
+        &["show", "own", "--from", BREAK],
+        &["show", "own", "--counter", BREAK],
+        &["show", "own", "--array", BREAK],
+        &["explain", BREAK],
+        &["probe", BREAK],
+        &["experiments", BREAK],
+        &["advise", "--role", BREAK],
+        &["baseline", BREAK],
+    ] {
+        in_one_line(&bench, arguments);
+    }
+    // names of the log that are told beside the one that it does not have
+    in_one_line(&bench, &["plan", "--from", "named", "--device", "sda"]);
+    // keys and values of a file
+    let [broken, pack] = ["watch", "pack"].map(|table| {
+        let text = format!("[{table}]\n{} = 1\n", serde_json::to_string(BREAK).expect("JSON"));
+        bench.file(&format!("{table}.toml"), text)
+    });
+    for arguments in [&["simulate", &broken][..], &["plan", "--workload", &broken], &["why", "own", "--pack", &pack]] {
+        in_one_line(&bench, arguments);
     }
 }
 

@@ -180,3 +180,74 @@ fn errors_name_file_line_and_what_would_be_right() {
         assert_eq!(diskwright(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
+
+/// A drive, a warm-up of 10 s and 30 s that are measured, under this workload.
+fn under(folder: &Path, workload: &str) -> String {
+    let path = folder.join("load.toml");
+    let watch = "[watch]\nwarm_up = \"10s\"\nduration = \"30s\"\n[[drive]]\nmodel = \"st32171w\"\n";
+    fs::write(&path, format!("{watch}[[workload]]\n{workload}\n")).expect("written");
+    path.display().to_string()
+}
+
+fn screen(arguments: &[&str]) -> String {
+    let output = diskwright(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
+    let folder = folder("systems-short");
+    let phase = "[[workload.phase]]\nlasts = \"3s\"\nlevel = 1";
+    for (load, ended) in [
+        ("users = 2\noperations = 20".to_owned(), "ended after 249 ms"),
+        (format!("users = 2\n{phase}"), "ended after 3"),
+        (format!("rate = \"20/s\"\n{phase}"), "ended after 2.89 s"),
+    ] {
+        let path = under(&folder, &load);
+        let shown = screen(&["simulate", &path]);
+        assert!(shown.contains(ended) && shown.contains("within the warm-up of 10 s"), "{load}: {shown}");
+        assert!(shown.contains("shorten the warm-up (watch.warm_up)") && !shown.contains("NaN"), "{load}: {shown}");
+        assert!(!shown.contains("requests/s"), "there are no figures: {shown}");
+        let answer = json(&["simulate", &path]);
+        assert_eq!((number(&answer, "/duration_s"), &answer["bottleneck"]), (0.0, &Value::Null));
+        assert!(answer["because"].as_str().is_some_and(|because| because.contains(ended)), "{answer}");
+        // pages and pictures as well
+        let files = ["a.svg", "a.html"].map(|name| folder.join(name).display().to_string());
+        screen(&["simulate", &path, "--svg", &files[0], "--html", &files[1]]);
+        let page = fs::read_to_string(&files[1]).expect("a page");
+        assert!(page.contains("within the warm-up of 10 s"), "{page}");
+        for file in files {
+            assert!(!fs::read_to_string(&file).expect("written").contains("NaN"), "{file}");
+        }
+        // of a sweep, the others have figures
+        let sweep = screen(&["simulate", &path, "--sweep", "watch.warm_up=10s,0s"]);
+        assert!(sweep.contains("nothing measured: the load ended within the warm-up"), "{sweep}");
+        assert!(sweep.contains("drive disk ") && !sweep.contains("NaN"), "{sweep}");
+        let output = diskwright(&["plan", "--workload", &path, "--demand-only"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("within the warm-up of 10 s"), "{said}");
+    }
+    // what is measured has no such word
+    let path = under(&folder, "users = 2");
+    assert_eq!(json(&["simulate", &path])["because"], Value::Null);
+}
+
+#[test]
+fn the_last_sentence_says_what_sets_the_rate() {
+    let folder = folder("systems-rate");
+    let last = |load: &str| screen(&["simulate", &under(&folder, load)]).trim_end().lines().last().map(str::to_owned);
+    for (load, says) in [
+        ("rate = \"10/s\"", "nothing is saturated, the given rate is the limit"),
+        ("users = 2\nthink = \"1s\"", "nothing is saturated, the users limit the rate"),
+        ("users = 2\nthink = \"1s\"\n[[workload]]\nrate = \"5/s\"", "of the time; nothing is saturated"),
+        ("rate = \"0.000001/s\"", "nothing was requested in the measured 30 s; measure for longer (watch.duration)"),
+    ] {
+        let told = last(load).unwrap_or_default();
+        assert!(told.ends_with(says), "{load}: {told}");
+    }
+    // a part that did nothing is no bottleneck
+    let answer = json(&["simulate", &under(&folder, "rate = \"0.000001/s\"")]);
+    assert_eq!(answer["bottleneck"], Value::Null);
+    assert!(answer["because"].as_str().is_some_and(|because| because.starts_with("nothing was requested")), "{answer}");
+}

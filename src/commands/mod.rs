@@ -178,7 +178,7 @@ pub fn ended(result: Result<(), Failure>) -> u8 {
         Ok(()) | Err(Failure::ClosedPipe) => 0,
         Err(Failure::Told(code)) => code,
         Err(failure) => {
-            output::warn(&failure);
+            output::failed(&failure);
             failure.exit_code()
         }
     }

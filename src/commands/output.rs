@@ -58,6 +58,20 @@ pub fn warn(message: impl Display) {
     say("diskwright: ", &message.to_string());
 }
 
+/// Says what a command failed with. What was typed is told in one line, whatever it holds: a further line of it would
+/// pass for one of the message, which may have several.
+pub fn failed(failure: impl Display) {
+    let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    warn(arguments.fold(failure.to_string(), |message, typed| in_one_line(&message, &typed)));
+}
+
+/// A message that repeats what was typed, or one of the names or values in it.
+fn in_one_line(message: &str, typed: &str) -> String {
+    let parts = std::iter::once(typed).chain(typed.split([',', '=', ':']));
+    let each = parts.flat_map(|part| [part, part.trim()]).filter(|part| part.contains(['\n', '\r']));
+    each.fold(message.to_owned(), |message, part| message.replace(part, &name(part)))
+}
+
 /// Says on standard error what is good to know.
 pub fn note(message: impl Display) {
     say("note: ", &message.to_string());

@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::text::printable;
+
 /// Something wrong in a file, or worth knowing: `rules.toml:12: rule disk.q: unknown key`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{file}:{line}: {item}{}{message}", if item.is_empty() { "" } else { ": " })]
@@ -23,7 +25,9 @@ pub struct Problem {
 pub struct Problems(pub Vec<Problem>);
 
 fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    // a key or a value may hold a line break: what follows it would pass for the next problem
+    let line = |problem: &Problem| printable(&problem.to_string()).into_owned();
+    problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A text that is read, and what its problems call it.

@@ -58,7 +58,7 @@ pub struct PlannedDesign {
     pub stripe_unit_bytes: Option<u64>,
     /// Room for data.
     pub usable_bytes: f64,
-    /// What made it as large as it is: `capacity`, `response`, `queue`, `level`.
+    /// What made it as large as it is: `capacity`, `response`, `load`, `queue`, `level`, `offer`.
     pub sized_by: String,
     /// I/Os a second on each member, as they cost here.
     pub member_load_per_s: f64,

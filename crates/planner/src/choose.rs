@@ -7,18 +7,17 @@ use diskwright_base::units::{digits, display};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
-use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
+use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RESPONSE, RejectedDesign};
 use crate::bought::bought;
 use crate::context::{PlanContext, by_cost, missed};
 use crate::demand::Demand;
 use crate::describe;
-use crate::doubtful::simulate_doubtful;
+use crate::doubtful::{TRIES, decided, simulate_doubtful};
 use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::parts;
 use crate::paths::controllers;
-use crate::search::{JudgedDesign, SearchOutcome, search, worst_failure};
-use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
+use crate::search::{DesignFailure, JudgedDesign, LOAD, SearchOutcome, search, worst_failure};
 
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
@@ -44,20 +43,20 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     }
     simulate_doubtful(&context, &mut outcome);
     outcome.feasible.sort_by(by_cost);
-    let (list, rejected) = short_list(&context, &outcome);
-    let feasible = !list.is_empty();
-    let list = if feasible { list } else { nearest(&context, &outcome) };
-    let mut rejected = rejected;
-    if let (false, Some((judged, _))) = (feasible, list.first()) {
-        // what binds the nearest comes first
-        rejected.splice(0..0, rejection(&context, judged));
+    let ShortList { mut list, refused, .. } = short_list(&context, &outcome);
+    // what the simulation refuses fails like what the analysis refuses
+    outcome.feasible.retain(|judged| !refused.iter().any(|other| other.is_same(judged)));
+    outcome.failing.extend(refused.iter().cloned());
+    if list.is_empty() {
+        list.extend(nearest(&context, &outcome));
     }
-    let best_cost = list.first().filter(|_| feasible).and_then(|(design, _)| design.cost);
+    let feasible = list.iter().any(|judged| judged.failure.is_none());
+    let best_cost = list.first().filter(|_| feasible).and_then(|judged| judged.cost);
     let mut answer = PlanAnswer {
         demand: demand.clone(),
-        designs: list.iter().map(|(judged, found)| describe::design(&context, judged, found.as_ref())).collect(),
+        designs: list.iter().map(|judged| describe::design(&context, judged)).collect(),
         feasible,
-        rejected,
+        rejected: Vec::new(),
         frontier: frontier(&context, &outcome),
         break_even: Vec::new(),
         searched: outcome.searched,
@@ -66,15 +65,10 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     for (index, design) in answer.designs.iter_mut().enumerate() {
         design.rank = index as u32 + 1;
     }
-    for rejected in cheaper(&context, &outcome, best_cost) {
-        if !answer.rejected.iter().any(|other| other.design == rejected.design) {
-            answer.rejected.push(rejected);
-        }
-    }
-    answer.rejected.truncate(MOST_REJECTED);
-    for rejected in &mut answer.rejected {
-        rejected.cheaper = best_cost.zip(rejected.cost).map(|(best, cost)| cost < best);
-    }
+    // what binds the nearest comes first
+    let nearest = list.first().filter(|_| !feasible);
+    let others = refused.iter().chain(cheaper(&context, &outcome, best_cost)).collect();
+    answer.rejected = rejections(&context, nearest, others, best_cost);
     if feasible {
         answer.break_even = break_even(&context, &list);
     }
@@ -83,11 +77,9 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     Ok(answer)
 }
 
-type SimulatedDesign = (JudgedDesign, Option<SimulatedResponse>);
-
 /// The cheapest of each kind and level that meets the demand in the simulation too. Half of the places
 /// are kept for other media than the cheapest, where they can do it.
-fn short_list(context: &PlanContext<'_>, outcome: &SearchOutcome) -> (Vec<SimulatedDesign>, Vec<RejectedDesign>) {
+fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortList<'a> {
     let mut choice = ShortList::default();
     let places = context.limits.list;
     for most_of_media in [places.div_ceil(2), places] {
@@ -102,18 +94,18 @@ fn short_list(context: &PlanContext<'_>, outcome: &SearchOutcome) -> (Vec<Simula
             }
         }
     }
-    choice.list.sort_by(|a, b| by_cost(&a.0, &b.0));
-    (choice.list, choice.rejected)
+    choice.list.sort_by(by_cost);
+    choice
 }
 
 /// A short list as far as it is done.
 #[derive(Default)]
 struct ShortList<'a> {
-    list: Vec<SimulatedDesign>,
-    rejected: Vec<RejectedDesign>,
+    list: Vec<JudgedDesign>,
+    /// What meets the demand in the analysis alone, with what it misses.
+    refused: Vec<JudgedDesign>,
     /// Kind, level and medium of each design.
     taken: Vec<(&'a str, &'a str, &'a str)>,
-    refused: BTreeSet<String>,
 }
 
 impl<'a> ShortList<'a> {
@@ -122,27 +114,30 @@ impl<'a> ShortList<'a> {
         let (kind, level, medium) = (kind(context, judged), judged.level.name(), medium(context, judged));
         let most_of_kind = if medium == "cloud" { 1 } else { MOST_OF_A_KIND };
         let of_kind = self.taken.iter().filter(|taken| taken.0 == kind);
+        let title = context.title(judged);
         of_kind.clone().count() < most_of_kind
             && of_kind.clone().all(|taken| taken.1 != level)
             && self.taken.iter().filter(|taken| taken.2 == medium).count() < most_of_media
-            && !self.refused.contains(&context.title(judged))
+            && !self.refused.iter().any(|refused| context.title(refused) == title)
     }
 
     fn simulate(&mut self, context: &PlanContext<'a>, judged: &JudgedDesign) {
-        let design = context.design(judged);
-        let found = simulate(&design, context.demand, ArrayCondition::Healthy, context.limits.simulated_requests).ok();
-        match found.as_ref().and_then(|found| missed(context.demand, judged, found)) {
-            Some((because, limit)) => {
-                let title = context.title(judged);
-                self.refused.insert(title.clone());
-                self.rejected.push(rejected(context, judged, (because, limit)));
-            }
-            None => {
-                self.taken.push((kind(context, judged), judged.level.name(), medium(context, judged)));
-                self.list.push((judged.clone(), found));
-            }
+        let judged = JudgedDesign { simulated: context.simulated(judged), ..judged.clone() };
+        let failure = judged.simulated.as_ref().and_then(|found| missed(context.demand, &judged, found));
+        if failure.is_some() {
+            self.refused.push(JudgedDesign { failure, ..judged });
+            return;
         }
+        self.taken.push((kind(context, &judged), judged.level.name(), medium(context, &judged)));
+        let pressed_by = self.refused.iter().rev().find(|fewer| fewer.is_alike(&judged)).map(pressed_by);
+        self.list.push(JudgedDesign { sized_by: pressed_by.unwrap_or(judged.sized_by), ..judged });
     }
+}
+
+/// Of one that the simulation refused: what more of the same are for.
+fn pressed_by(refused: &JudgedDesign) -> &'static str {
+    let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
+    if is_late { RESPONSE } else { LOAD }
 }
 
 /// `hdd`, `ssd` or `cloud`.
@@ -160,50 +155,61 @@ fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
     context.limits.prices.group(id).map_or(id, |group| &group.id)
 }
 
-/// Where nothing meets the demand: what misses it by least.
-fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<SimulatedDesign> {
-    let with_worst =
-        |judged: &JudgedDesign| JudgedDesign { failure: worst_failure(judged, context.with()), ..judged.clone() };
-    let failing: Vec<JudgedDesign> = outcome.failing.iter().map(with_worst).collect();
-    let factor = |design: &JudgedDesign| design.failure.as_ref().map_or(f64::INFINITY, |failure| failure.factor);
-    let best = failing.iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)));
-    let simulated = |judged: &JudgedDesign| {
+/// Where nothing meets the demand: what misses it by least. Analysis and simulation are not equally strict, so what is
+/// nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand in the
+/// simulation, nothing is left that it misses.
+fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
+    let with_worst = |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
+    let factor = |judged: &JudgedDesign| judged.failure.as_ref().map_or(0.0, |failure| failure.factor);
+    let mut failing: Vec<JudgedDesign> = outcome.failing.iter().cloned().map(with_worst).collect();
+    for _ in 0..TRIES {
+        let least = failing.iter_mut().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))?;
         // what cannot keep up in the analysis is not simulated: it has no steady state
-        judged.response.as_ref()?;
-        let requests = context.limits.simulated_requests;
-        simulate(&context.design(judged), context.demand, ArrayCondition::Healthy, requests).ok()
-    };
-    best.map(|judged| (judged.clone(), simulated(judged))).into_iter().collect()
+        if least.simulated.is_some() || least.response.is_none() {
+            break;
+        }
+        let simulated = with_worst(decided(context, least.clone()));
+        if simulated.simulated.is_none() {
+            break;
+        }
+        *least = simulated;
+    }
+    failing.into_iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))
 }
 
 /// Designs that are cheaper than the best and fail, the cheapest first, one of each part and level.
-fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>) -> Vec<RejectedDesign> {
-    let mut failing: Vec<&JudgedDesign> = outcome
-        .failing
-        .iter()
-        .filter(|design| best.is_none_or(|best| design.cost.is_some_and(|cost| cost < best)))
-        .collect();
+fn cheaper<'o>(context: &PlanContext<'_>, outcome: &'o SearchOutcome, best: Option<f64>) -> Vec<&'o JudgedDesign> {
+    let is_cheaper = |design: &&JudgedDesign| best.is_none_or(|best| design.cost.is_some_and(|cost| cost < best));
+    let mut failing: Vec<&JudgedDesign> = outcome.failing.iter().filter(is_cheaper).collect();
     failing.sort_by(|a, b| by_cost(a, b));
     let mut taken: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut all = Vec::new();
-    for judged in failing {
-        if taken.insert((&context.parts[judged.part].id, judged.level.name())) {
-            all.extend(rejection(context, judged));
-        }
-    }
-    all
+    failing.retain(|judged| taken.insert((&context.parts[judged.part].id, judged.level.name())));
+    failing
+}
+
+/// Why designs are not on the list, each once: the nearest, where there is one, then the first of each kind and level,
+/// so that no kind takes all places, then more of them.
+fn rejections(
+    context: &PlanContext<'_>,
+    nearest: Option<&JudgedDesign>,
+    others: Vec<&JudgedDesign>,
+    best: Option<f64>,
+) -> Vec<RejectedDesign> {
+    let mut kinds: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let is_first = |judged: &&JudgedDesign| kinds.insert((kind(context, judged), judged.level.name()));
+    let (firsts, more): (Vec<_>, Vec<_>) = others.into_iter().partition(is_first);
+    let mut titles: BTreeSet<String> = BTreeSet::new();
+    let all = nearest.into_iter().chain(firsts).chain(more).filter(|judged| titles.insert(context.title(judged)));
+    all.filter_map(|judged| rejection(context, judged, best)).take(MOST_REJECTED).collect()
 }
 
 /// Why a design is not on the list.
-fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign) -> Option<RejectedDesign> {
-    let failure = judged.failure.clone()?;
-    Some(rejected(context, judged, (failure.because, failure.limit)))
-}
-
-fn rejected(context: &PlanContext<'_>, judged: &JudgedDesign, (because, limit): (String, String)) -> RejectedDesign {
+fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>) -> Option<RejectedDesign> {
+    let DesignFailure { because, limit, .. } = judged.failure.clone()?;
     let price_period = context.parts[judged.part].period();
     let (price, cost) = (judged.price, judged.cost);
-    RejectedDesign { design: context.title(judged), because, limit, price, price_period, cost, cheaper: None }
+    let cheaper = best.zip(cost).map(|(best, cost)| cost < best);
+    Some(RejectedDesign { design: context.title(judged), because, limit, price, price_period, cost, cheaper })
 }
 
 /// Designs that no other beats in cost and response, the cheapest first.
@@ -213,7 +219,9 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
         let meets = judged.failure.is_none();
         let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == "response");
         if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
-            points.push((judged, cost, response.mean_s));
+            // what the simulation refused is as slow as there
+            let simulated = judged.simulated.and_then(|found| found.response_s);
+            points.push((judged, cost, simulated.map_or(response.mean_s, |found| found[0])));
         }
     }
     points.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.total_cmp(&b.2)));
@@ -231,12 +239,12 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
 }
 
 /// Prices at which others of the list would be first.
-fn break_even(context: &PlanContext<'_>, list: &[SimulatedDesign]) -> Vec<BreakEven> {
+fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven> {
     let currency = &context.limits.currency;
-    let Some(((first, _), others)) = list.split_first() else { return Vec::new() };
+    let Some((first, others)) = list.split_first() else { return Vec::new() };
     let Some(cost) = first.cost else { return Vec::new() };
     let mut all = Vec::new();
-    for (judged, _) in others {
+    for judged in others {
         let part = &context.parts[judged.part];
         if part.id == context.parts[first.part].id || part.volume.is_some() {
             continue;
@@ -282,6 +290,7 @@ fn reasons(answer: &mut PlanAnswer) {
             "offer" => "as large and fast as needed".to_owned(),
             "capacity" => "sized by capacity".to_owned(),
             "queue" => "sized by the requests in flight".to_owned(),
+            LOAD => "sized by the load: fewer cannot keep up".to_owned(),
             _ => "sized by the response time".to_owned(),
         };
         let carries = format!("it sustains {}", design.headroom_words());
@@ -308,5 +317,72 @@ fn reasons(answer: &mut PlanAnswer) {
             ),
             _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demand::{ResponseStatistic, ResponseTarget};
+    use crate::limits::PartFilter;
+    use crate::prices::built_in;
+    use crate::simulated::SimulatedResponse;
+
+    fn limits() -> PlanLimits {
+        PlanLimits { simulated_requests: 2000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    }
+
+    fn within(ms: f64, demand: Demand) -> Demand {
+        Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    }
+
+    #[test]
+    fn what_was_simulated_is_not_simulated_again() {
+        // the analysis takes the places of what is sequential as random, so that the simulation decides
+        let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
+        let (demand, limits) = (within(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() });
+        let parts = parts(&demand, &limits).expect("a drive");
+        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let mut outcome = search(&demand, &limits, &parts, &[]);
+        assert!(outcome.feasible.iter().chain(&outcome.failing).all(|judged| judged.simulated.is_none()));
+        simulate_doubtful(&context, &mut outcome);
+        let accepted = outcome.feasible.iter_mut().find(|judged| judged.simulated.is_some()).expect("one is accepted");
+        // a response that no run has
+        let known = SimulatedResponse { response_s: Some([0.001_234; 3]), ..accepted.simulated.expect("known") };
+        accepted.simulated = Some(known);
+        let accepted = accepted.clone();
+        outcome.feasible = vec![accepted.clone()];
+        assert_eq!(short_list(&context, &outcome).list[0].simulated, Some(known));
+        assert_eq!(describe::design(&context, &accepted).response_s.mean, 0.001_234);
+        // nor is the nearest
+        let failure = missed(&within(1.0, demand.clone()), &accepted, &known);
+        outcome.failing = vec![JudgedDesign { failure, ..accepted }];
+        assert_eq!(nearest(&context, &outcome).expect("one").simulated, Some(known));
+    }
+
+    #[test]
+    fn every_kind_and_level_that_fails_is_told_before_more_of_one() {
+        let demand = within(5.0, Demand { capacity_bytes: Some(100e12), ..Demand::typed(900.0, 300.0, 8192.0) });
+        let limits = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
+        let parts = parts(&demand, &limits).expect("drives");
+        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let outcome = search(&demand, &limits, &parts, &[]);
+        let failing = cheaper(&context, &outcome, None);
+        let sort = |judged: &JudgedDesign| (kind(&context, judged).to_owned(), judged.level.name());
+        let sorts = |all: &[&JudgedDesign]| all.iter().map(|judged| sort(judged)).collect::<BTreeSet<_>>().len();
+        let told = rejections(&context, None, failing.clone(), None);
+        let found: Vec<&JudgedDesign> = told
+            .iter()
+            .filter_map(|told| failing.iter().copied().find(|judged| context.title(judged) == told.design))
+            .collect();
+        let cheapest = &failing[..MOST_REJECTED];
+        println!("{} {} {} {told:#?}", sorts(&failing), sorts(cheapest), sorts(&found));
+        assert!(told.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{told:?}");
+        assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{told:?}");
+        assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");
+        // of each sort the cheapest
+        for judged in &found[..sorts(&found)] {
+            assert!(failing.iter().all(|other| sort(other) != sort(judged) || by_cost(judged, other).is_le()));
+        }
     }
 }

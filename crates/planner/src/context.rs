@@ -7,8 +7,8 @@ use crate::demand::{Demand, ResponseStatistic};
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath};
-use crate::search::{JudgedDesign, JudgedWith};
-use crate::simulated::SimulatedResponse;
+use crate::search::{DesignFailure, JudgedDesign, JudgedWith};
+use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
 /// Simulation and analysis further apart than this are flagged.
 pub(crate) const AGREE: f64 = 0.15;
@@ -31,6 +31,13 @@ impl<'a> PlanContext<'a> {
     /// What designs are judged by.
     pub fn with(&self) -> JudgedWith<'a> {
         (self.demand, self.limits, self.parts, self.offers)
+    }
+
+    /// What the simulation says of a judged one, which is asked once; `None` where it cannot make it.
+    pub fn simulated(&self, judged: &JudgedDesign) -> Option<SimulatedResponse> {
+        let requests = self.limits.simulated_requests;
+        let run = || simulate(&self.design(judged), self.demand, ArrayCondition::Healthy, requests).ok();
+        judged.simulated.or_else(run)
     }
 
     /// The controllers of a judged one.
@@ -71,12 +78,18 @@ pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering 
         .then(response(a).total_cmp(&response(b)))
 }
 
+/// Least factor by which what cannot keep up misses the demand, as in the analysis.
+const OVERLOAD: f64 = 1.01;
+
 /// What a simulated design misses.
-pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<(String, String)> {
+pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<DesignFailure> {
     let Some(response) = found.response_s else {
         let first = judged.response.as_ref().and_then(|response| response.utilization.first());
         let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
-        return Some(("simulated, it cannot keep up with the demand".into(), limit));
+        // what was answered had the shortest waits: the response is missed by more
+        let late = found.answered_s.zip(demand.response).map_or(1.0, |(mean, target)| mean / target.target_s);
+        let factor = (1.0 / found.answered).max(OVERLOAD).max(late);
+        return Some(DesignFailure { because: "simulated, it cannot keep up with the demand".into(), limit, factor });
     };
     let target = demand.response?;
     let value = match target.of {
@@ -85,8 +98,9 @@ pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedRe
         ResponseStatistic::P99 => response[2],
     };
     (value > target.target_s).then(|| {
+        let factor = value / target.target_s;
         let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
         let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
-        (because, "response".into())
+        DesignFailure { because, limit: "response".into(), factor }
     })
 }

@@ -24,15 +24,11 @@ use crate::steps;
 const MISSIONS: u32 = 20_000;
 
 /// All that is told of a design.
-pub(crate) fn design(
-    context: &PlanContext<'_>,
-    judged: &JudgedDesign,
-    found: Option<&SimulatedResponse>,
-) -> PlannedDesign {
+pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> PlannedDesign {
     let (design, part) = (context.design(judged), &context.parts[judged.part]);
     let (demand, limits) = (context.demand, context.limits);
     let analysis = analysis_figures(&design, demand, judged.response.as_ref());
-    let simulated = found.and_then(|found| found.response_s).map(figures);
+    let simulated = judged.simulated.and_then(|found| found.response_s).map(figures);
     let deviation = simulated.map(|simulated| analysis.mean / simulated.mean - 1.0);
     let response = simulated.unwrap_or(analysis);
     let most = sustained(&design, demand);

@@ -1,15 +1,14 @@
 //! Designs that the analysis rejects for their response, but perhaps wrongly: the simulation decides.
 
 use crate::context::{PlanContext, by_cost, missed};
-use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, too_dear_or_risky};
-use crate::simulated::{ArrayCondition, simulate};
+use crate::search::{JudgedDesign, SearchOutcome, too_dear_or_risky};
 
 /// Analysis and simulation of random requests are within 15 % of each other, or little more (docs/analytic.md).
 const DOUBTFUL: f64 = 1.25;
 /// The analysis of sequential requests overstated responses by up to 157 %.
 const DOUBTFUL_SEQUENTIAL: f64 = 2.6;
 /// Designs that are simulated for it, at most, the cheapest first.
-const TRIES: usize = 8;
+pub(crate) const TRIES: usize = 8;
 
 /// Simulates the designs that are cheaper than everything feasible and miss the response limit by little in the
 /// analysis. Those that meet it become feasible; the others keep the simulation's figures as the reason.
@@ -38,14 +37,8 @@ pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchO
 }
 
 /// What the simulation says of a design.
-fn decided(context: &PlanContext<'_>, judged: JudgedDesign) -> JudgedDesign {
-    let (demand, requests) = (context.demand, context.limits.simulated_requests);
-    let Ok(found) = simulate(&context.design(&judged), demand, ArrayCondition::Healthy, requests) else {
-        return judged;
-    };
-    let failure = match missed(demand, &judged, &found) {
-        Some((because, limit)) => judged.failure.clone().map(|failure| DesignFailure { because, limit, ..failure }),
-        None => too_dear_or_risky(&judged, context.with()),
-    };
-    JudgedDesign { failure, ..judged }
+pub(crate) fn decided(context: &PlanContext<'_>, judged: JudgedDesign) -> JudgedDesign {
+    let Some(found) = context.simulated(&judged) else { return judged };
+    let failure = missed(context.demand, &judged, &found).or_else(|| too_dear_or_risky(&judged, context.with()));
+    JudgedDesign { failure, simulated: Some(found), ..judged }
 }

@@ -15,6 +15,7 @@ pub mod counted;
 pub mod demand;
 mod describe;
 mod doubtful;
+mod judged;
 pub mod limits;
 pub mod losses;
 pub mod notes;

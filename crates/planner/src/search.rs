@@ -12,6 +12,7 @@ use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
+use crate::answer::RESPONSE;
 use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
@@ -21,6 +22,11 @@ use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::period::PricePeriod;
 
+pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
+
+/// What makes a design as large as it is, where fewer hold the data and cannot keep up.
+pub(crate) const LOAD: &str = "load";
+
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
 
@@ -29,61 +35,6 @@ const MOST_MEMBERS: u16 = 128;
 
 /// Loads are tried up to so many times the demand.
 pub const MOST_FACTOR: f64 = 65_536.0;
-
-/// A design that was judged.
-#[derive(Clone, Debug)]
-pub struct JudgedDesign {
-    /// Position of its part.
-    pub part: usize,
-    /// Level.
-    pub level: ArrayLevel,
-    /// Members.
-    pub count: u16,
-    /// Spares.
-    pub spares: u16,
-    /// Stripe unit, bytes.
-    pub unit_bytes: u64,
-    /// Controllers before it; `None` for ports that limit nothing.
-    pub path: Option<JudgedPath>,
-    /// What it does; `None` where it cannot keep up or was not looked at.
-    pub response: Option<DesignResponse>,
-    /// Price, once or a month.
-    pub price: Option<f64>,
-    /// What of the price is known.
-    pub known_price: f64,
-    /// How many sorts of what is bought have no known price.
-    pub unknown_prices: usize,
-    /// What it costs over the mission.
-    pub cost: Option<f64>,
-    /// What made it as large as it is.
-    pub sized_by: &'static str,
-    /// Where it fails; `None` where it meets everything.
-    pub failure: Option<DesignFailure>,
-}
-
-/// Where a design fails.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DesignFailure {
-    /// At what: `capacity`, `response`, a part, `budget`.
-    pub limit: String,
-    /// As a sentence.
-    pub because: String,
-    /// How far: what is needed over what there is, above 1.
-    pub factor: f64,
-}
-
-/// All that were judged.
-#[derive(Clone, Debug, Default)]
-pub struct SearchOutcome {
-    /// Of each family the least design that meets the demand, and larger ones for the frontier.
-    pub feasible: Vec<JudgedDesign>,
-    /// Of each family the largest that still fails though it holds the data, or the nearest.
-    pub failing: Vec<JudgedDesign>,
-    /// How many designs were judged.
-    pub searched: u64,
-    /// What could not be solved, each once.
-    pub unsolved: Vec<String>,
-}
 
 /// Judges all designs, on each way to their drives.
 pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
@@ -229,9 +180,15 @@ impl DesignFamily<'_> {
             n if n == least => "level",
             n if n == room => "capacity",
             n if n == queue => "queue",
-            _ => "response",
+            n => self.pressed_by(n - self.step()),
         };
         self.add(count, response, sized_by, most, outcome);
+    }
+
+    /// Why so many are too few, though they hold the data: they respond too late, or cannot keep up at all.
+    fn pressed_by(&self, count: u16) -> &'static str {
+        let keeps_up = || matches!(self.design(count).respond(self.demand), Ok(Some(_)));
+        if self.demand.response.is_some() && keeps_up() { RESPONSE } else { LOAD }
     }
 
     /// Adds the designs of a number that meets the demand, one for each number of spares that is
@@ -264,7 +221,8 @@ impl DesignFamily<'_> {
             if larger > last && larger <= most {
                 last = larger;
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
-                let mut design = self.judged(larger, self.least_spares(), Some(response), sized_by, None);
+                let pressed_by = self.pressed_by(count);
+                let mut design = self.judged(larger, self.least_spares(), Some(response), pressed_by, None);
                 design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
@@ -294,7 +252,8 @@ impl DesignFamily<'_> {
         }
         let response = self.design(fails_at).respond(self.demand).ok().flatten();
         let failure = self.too_slow(fails_at, response.as_ref());
-        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, "response", failure));
+        let pressed_by = if response.is_some() { RESPONSE } else { LOAD };
+        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, pressed_by, failure));
     }
 
     /// Least number that holds what is needed.
@@ -403,6 +362,7 @@ impl DesignFamily<'_> {
             unknown_prices: bought.iter().filter(|item| item.price.is_none()).count(),
             cost: price.map(|price| price * months),
             sized_by,
+            simulated: None,
             failure,
         }
     }
@@ -511,14 +471,16 @@ fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith
     DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path }
 }
 
-/// What of everything a failing design misses by most: search stops at the first.
+/// What of everything a failing design misses by most: search stops at the first. The simulation's word on the response
+/// is the last one.
 pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
     let family = family(judged, with);
     let slow = || match &judged.response {
         Some(response) => family.too_slow(judged.count, Some(response)),
         None => family.too_slow(judged.count, family.design(judged.count).respond(with.0).ok().flatten().as_ref()),
     };
-    let all = [judged.failure.clone(), slow(), family.too_dear(judged)];
+    let slow = if judged.simulated.is_some() { None } else { slow() };
+    let all = [judged.failure.clone(), slow, family.too_dear(judged)];
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 

@@ -1,7 +1,9 @@
 //! All tests of the planner, linked once.
 mod answer;
+mod devices;
 mod hidden;
 mod honest;
+mod keeps_up;
 mod load;
 mod prices;
 mod reliability;

@@ -75,12 +75,14 @@ fn what_has_no_price_is_not_cheap() {
 
 #[test]
 fn more_drives_than_an_array_can_have_are_no_reason_to_drop_a_level() {
-    // 110 disks or more for the load, where 500 may be bought and an array has 128 at most
-    let demand = Demand { capacity_bytes: Some(1e14), ..Demand::typed(7000.0, 0.0, 8192.0) };
+    // a hundred disks or more for the load, where 500 may be bought and an array has 128 at most
+    let demand = Demand { capacity_bytes: Some(1e14), ..Demand::typed(22_000.0, 0.0, 8192.0) };
     let levels = vec![ArrayLevel::Raid5];
     let found =
         answer(&demand, &PlanLimits { max_drives: 500, levels, drives: vec!["hus726t6tale6l4".into()], ..limits() });
     assert!(found.feasible && (70..=128).contains(&found.designs[0].count), "{found:?}");
+    // whether the least number or one more: no response was asked for
+    assert_eq!(found.designs[0].sized_by, "load", "{found:?}");
     assert!(!notes(&found).contains("not checked"), "{}", notes(&found));
     let more = Demand { capacity_bytes: Some(1e15), ..demand };
     let found = answer(&more, &PlanLimits { max_drives: 500, drives: vec!["hus726t6tale6l4".into()], ..limits() });
@@ -126,7 +128,7 @@ fn a_rebuild_under_load_takes_no_less_than_at_best() {
 #[test]
 fn what_cannot_keep_up_without_a_member_cannot_while_it_is_rebuilt() {
     // as many disks as just keep up: one less does not
-    let demand = Demand { capacity_bytes: Some(40e12), ..Demand::typed(400.0, 200.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(40e12), ..Demand::typed(480.0, 240.0, 8192.0) };
     let limits = PlanLimits { drives: vec!["hus726t6tale6l4".into()], levels: vec![ArrayLevel::Raid5], ..limits() };
     let found = answer(&demand, &limits);
     let design = &found.designs[0];
@@ -212,4 +214,41 @@ fn what_the_analysis_alone_rejects_is_simulated() {
     let drives = vec!["st24000nm002h".to_owned()];
     let found = answer(&within(3.0, Demand::typed(100.0, 0.0, 8192.0)), &PlanLimits { drives, ..limits() });
     assert!(!found.feasible && found.rejected.iter().any(|r| r.limit == "response"), "{:?}", found.rejected);
+}
+
+#[test]
+fn the_closest_is_also_of_what_the_simulation_alone_refuses() {
+    // the analysis accepts 24 disks at 29.3 ms; four, which hold the data, carry less than half of the load
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(1051.01, 525.5, 8192.0) };
+    let drives = vec!["hus726t6tale6l4".to_owned()];
+    let limits = PlanLimits { drives, levels: vec![ArrayLevel::Raid10], ..PlanLimits::usual(built_in(), "2026-11-23") };
+    let found = answer(&within(30.0, demand), &limits);
+    let nearest = &found.designs[0];
+    assert!(!found.feasible && nearest.count == 24, "{nearest:?}");
+    assert!(nearest.simulated && nearest.analysis_response_s.mean < 0.03, "{nearest:?}");
+    assert!((0.03..0.031).contains(&nearest.response_s.mean), "{nearest:?}");
+    let first = &found.rejected[0];
+    assert!(first.limit == "response" && first.because.contains("simulated, its mean response is 30."), "{first:?}");
+    // it is told once, and on no frontier as one that meets the demand
+    assert_eq!(found.rejected.iter().filter(|other| other.design == first.design).count(), 1, "{:?}", found.rejected);
+    assert!(!found.frontier.is_empty() && found.frontier.iter().all(|point| !point.meets), "{:?}", found.frontier);
+}
+
+#[test]
+fn what_makes_a_design_so_large_is_named() {
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(1800.0, 500.0, 8192.0) };
+    let sized = |demand: &Demand| -> Vec<(String, String)> {
+        let drives = vec!["hus726t6tale6l4".to_owned()];
+        let levels = vec![ArrayLevel::Raid10, ArrayLevel::Raid5];
+        let found = answer(demand, &PlanLimits { max_drives: 60, drives, levels, ..limits() });
+        assert!(found.feasible && found.designs.len() == 2, "{found:?}");
+        found.designs.into_iter().map(|design| (design.sized_by, design.why)).collect()
+    };
+    // without a limit of the response, and with one that is far away
+    for demand in [demand.clone(), within(60_000.0, demand.clone())] {
+        let sized = sized(&demand);
+        assert!(sized.iter().all(|(by, why)| by == "load" && why.contains("fewer cannot keep up")), "{sized:?}");
+    }
+    let sized = sized(&within(35.0, demand));
+    assert!(sized.iter().all(|(by, why)| by == "response" && why.contains("by the response time")), "{sized:?}");
 }

@@ -20,6 +20,7 @@ mod mixed;
 mod orders;
 mod parameters;
 mod printed;
+mod processors;
 mod queueing;
 mod queueing_systems;
 mod replay;

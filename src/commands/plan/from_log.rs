@@ -50,7 +50,8 @@ pub struct FromOptions {
     /// End of the window, written like --since
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub until: Option<String>,
-    /// Only the load of these disks and arrays, by their names in the log (md0,sdb) [default: all]
+    /// Only the load of these disks, arrays, partitions and volumes, by their names in the log (md0,sdb) [default: all
+    /// disks and arrays]
     #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["trace", "workload"])]
     pub devices: Vec<String>,
     /// Plan for this percentile of the load over time [default: 95]
@@ -255,11 +256,15 @@ pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::of(devices);
     logs.read(|piece| collect(&mut collector, piece))?;
     let mut series = collector.finish();
-    let is_there = |name: &&String| series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name));
+    let is_there = |name: &&String| {
+        series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
+            || series.within.iter().any(|(within, _)| within == *name)
+    };
     if let Some(name) = devices.iter().find(|name| !is_there(name)) {
         let known: Vec<&str> =
             series.fronts.iter().map(|f| &f.name).chain(&series.left_out).map(String::as_str).collect();
-        let (near, known) = (did_you_mean(name, &known), known.join(", "));
+        let (near, known) = (output::name(did_you_mean(name, &known)), output::name(known.join(", ")));
+        let name = output::name(name);
         return Err(Failure::Usage(format!(
             "--device `{name}`: the log has no such disk or array{near}; it has {known}"
         )));
@@ -315,6 +320,9 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
         collector.frame(&frame);
         Ok(())
     })?;
+    if let Some(because) = outcome.unmeasured() {
+        return Err(Failure::Failed(format!("{}: {because}", path.display())));
+    }
     let mut series = collector.finish();
     series.notes.extend(outcome.notes);
     series

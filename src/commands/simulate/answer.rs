@@ -30,6 +30,7 @@ pub fn body(outcome: &SimulationOutcome) -> Value {
     let elapsed_s = report.elapsed_s();
     json!({
         "duration_s": elapsed_s,
+        "because": outcome.unmeasured(),
         "workloads": report.workloads.iter().map(|w| workload(w, elapsed_s)).collect::<Vec<_>>(),
         "components": report.components.iter().map(component).collect::<Vec<_>>(),
         "arrays": report.arrays.iter().map(|a| array(a, outcome)).collect::<Vec<_>>(),

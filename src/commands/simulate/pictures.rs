@@ -161,11 +161,13 @@ pub fn sheet(outcome: &SimulationOutcome, charts: Vec<Curves>) -> PageSheet {
     let load =
         SheetSection { title: "Workloads".into(), charts, tables: vec![workloads(report)], ..SheetSection::default() };
     let notes = SheetSection { title: "Remarks".into(), words: outcome.notes.clone(), ..SheetSection::default() };
+    // without time there are no rates
+    let sections = if outcome.is_measured() { vec![load, parts, notes] } else { vec![notes] };
     PageSheet {
         title: outcome.system.name.clone(),
         made: format!("Simulated: {}, seed {}", display(report.elapsed_s(), "s"), outcome.system.watch.seed),
         lead: vec![screen::bottleneck_words(outcome)],
-        sections: vec![load, parts, notes],
+        sections,
         version: env!("CARGO_PKG_VERSION").into(),
     }
 }

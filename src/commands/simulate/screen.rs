@@ -4,7 +4,9 @@
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
-use diskwright_simulator::{Component, ComponentKind, SimulationReport};
+use diskwright_simulator::load::{LoadSpec, Timing};
+use diskwright_simulator::system::Workload;
+use diskwright_simulator::{Component, ComponentKind, SimulationReport, System};
 
 use super::answer;
 use super::system::SimulationOutcome;
@@ -22,6 +24,9 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     let report = &outcome.report;
     let name = style.paint(Ink::Bold, &style.clean(&outcome.system.name));
     let mut out = format!("{name}: {} simulated, seed {}\n\n", seconds(report.elapsed_s()), outcome.system.watch.seed);
+    if let (false, Some(because)) = (outcome.is_measured(), outcome.unmeasured()) {
+        return out + &style.paint(Ink::Bad, &because) + "\n";
+    }
     out += &workloads(report).render(style);
     out.push('\n');
     out += &components(report, style);
@@ -64,11 +69,11 @@ fn seconds(value: f64) -> String {
     display(value, "s")
 }
 
-/// Where the path is fullest. A channel that a drive holds while it positions
+/// Where the path is fullest, of the parts that did anything. A channel that a drive holds while it positions
 /// is as busy as the drive, and it is the drive that one waits for.
 pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
-    let found = report.bottleneck()?;
+    let found = report.bottleneck().filter(|found| found.utilisation() > 0.0)?;
     let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
     let held = channel
         .filter(|channel| found.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
@@ -93,7 +98,9 @@ pub fn name(component: &Component) -> String {
 
 /// The line on where the path is fullest.
 pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
-    let Some(component) = fullest(outcome) else { return "no time elapsed".to_owned() };
+    let Some(component) = fullest(outcome) else {
+        return outcome.unmeasured().unwrap_or_else(|| "no part of the path was busy".to_owned());
+    };
     let share = component.utilisation();
     let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
     let many = outcome.report.components.iter().filter(alike).count();
@@ -105,10 +112,26 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     match share {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
         s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
-        _ => format!(
-            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the rate"
-        ),
+        _ => {
+            let limit = pace(&outcome.system).map_or(String::new(), |pace| format!(", {pace}"));
+            format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
+        }
     }
+}
+
+/// What sets the rate where no part does; `None` where loads differ.
+fn pace(system: &System) -> Option<&'static str> {
+    let of = |workload: &Workload| match &workload.load {
+        LoadSpec::Open(_) => "the given rate is the limit",
+        LoadSpec::Trace(trace) if matches!(trace.timing, Timing::Open { .. }) => "the trace sets the rate",
+        LoadSpec::Trace(_) | LoadSpec::Sort(_) => "the program limits the rate",
+        LoadSpec::Closed(_) | LoadSpec::Netbench(_) | LoadSpec::Scan(_) | LoadSpec::Oltp(_) => {
+            "the users limit the rate"
+        }
+    };
+    let mut paces = system.workloads.iter().map(of);
+    let first = paces.next()?;
+    paces.all(|pace| pace == first).then_some(first)
 }
 
 fn workloads(report: &SimulationReport) -> TextTable {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::display;
 use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
@@ -131,12 +131,16 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
         for workload in &report.workloads {
             let elapsed_s = report.elapsed_s();
             let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| display(ns / 1e9, "s"));
+            let rate = |amount: u64, unit: &str| match run.outcome.is_measured() {
+                true => display(amount as f64 / elapsed_s, unit),
+                false => "-".to_owned(),
+            };
             let mut cells = vec![run.value.clone()];
             if several {
                 cells.push(workload.name.clone());
             }
-            cells.push(digits(workload.counts.requests() as f64 / elapsed_s));
-            cells.push(display(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"));
+            cells.push(rate(workload.counts.requests(), "count"));
+            cells.push(rate(workload.counts.bytes(), "bytes_per_s"));
             cells.push(time(workload.responses.mean()));
             cells.push(time(workload.responses.quantile(0.95)));
             cells.push(fullest.clone());
@@ -148,7 +152,9 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
 
 /// The fullest part of a run's path, and how full it is.
 pub fn words(run: &SweepRun) -> String {
-    screen::fullest(&run.outcome).map_or_else(String::new, |component| {
-        format!("{} {}", screen::name(component), display(component.utilisation(), "fraction"))
-    })
+    match screen::fullest(&run.outcome) {
+        Some(part) => format!("{} {}", screen::name(part), display(part.utilisation(), "fraction")),
+        None if run.outcome.is_measured() => String::new(),
+        None => "nothing measured: the load ended within the warm-up".to_owned(),
+    }
 }

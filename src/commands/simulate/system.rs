@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use diskwright_base::units::display;
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
 use diskwright_simulator::load::TraceRequest;
@@ -49,6 +50,33 @@ pub struct SimulationOutcome {
     pub report: SimulationReport,
     /// Each interval, as far as it is drawn.
     pub course: Vec<UtilizationSample>,
+}
+
+impl SimulationOutcome {
+    /// Why there are no figures of it; `None` where there are.
+    pub fn unmeasured(&self) -> Option<String> {
+        let report = &self.report;
+        let seconds = |ns: u64| display(ns as f64 / 1e9, "s");
+        if !self.is_measured() {
+            let (end, warm_up) = (seconds(report.to), seconds(self.system.watch.warm_up));
+            return Some(format!(
+                "nothing was measured: the load ended after {end}, within the warm-up of {warm_up}; shorten the warm-up \
+                 (watch.warm_up) or make the load last longer (its operations or phases)"
+            ));
+        }
+        let is_idle = screen::fullest(self).is_none() && report.workloads.iter().all(|w| w.counts.requests() == 0);
+        is_idle.then(|| {
+            format!(
+                "nothing was requested in the measured {}; measure for longer (watch.duration)",
+                display(report.elapsed_s(), "s")
+            )
+        })
+    }
+
+    /// Whether any time was measured: not where the load ends within the warm-up.
+    pub fn is_measured(&self) -> bool {
+        self.report.to > self.report.from
+    }
 }
 
 /// An interval of a run.

@@ -83,7 +83,8 @@ struct Values {
 }
 
 impl LoadCollector {
-    /// Collects the load of these devices alone: an array by its own name or that of one of its disks.
+    /// Collects the load of these devices alone: an array by its own name or that of one of its disks, partitions,
+    /// volumes and loop devices by theirs.
     pub fn of(only: &[String]) -> LoadCollector {
         LoadCollector { only: only.to_vec(), ..LoadCollector::default() }
     }
@@ -116,10 +117,16 @@ impl LoadCollector {
     fn settle(&mut self, schema: &Schema) -> Settled {
         let mut found = fronts::find(schema, self.topology.as_ref());
         if !self.only.is_empty() {
-            let others = found.keep(&self.only, self.topology.as_ref());
-            for name in others {
+            let others = found.keep(&self.only, schema, self.topology.as_ref());
+            for name in others.names {
                 if !self.series.left_out.contains(&name) {
                     self.series.left_out.push(name);
+                }
+            }
+            for within in others.within {
+                if !self.series.within.contains(&within) {
+                    self.series.notes.push(within.1.clone());
+                    self.series.within.push(within);
                 }
             }
         }

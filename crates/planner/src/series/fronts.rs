@@ -27,20 +27,70 @@ pub(super) struct LogDevices {
     pub notes: Vec<String>,
 }
 
+/// What became of the devices that were not asked for, and of those that were but count elsewhere.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct LeftOutDevices {
+    pub names: Vec<String>,
+    /// Names that were asked for and whose load is in that of another one that was, with what to know about each.
+    pub within: Vec<(String, String)>,
+}
+
 impl LogDevices {
-    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them.
-    /// Returns the names of the others.
-    pub fn keep(&mut self, only: &[String], topology: Option<&Topology>) -> Vec<String> {
+    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them. What stands on
+    /// disks (partitions, volumes, loop devices) counts where it is named, but not beside what it stands on.
+    pub fn keep(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
         let is_asked = |front: &FrontDevice| only.iter().any(|name| front.is(name));
         let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
         self.fronts = kept;
+        let mut left_out = LeftOutDevices::default();
+        if let Some(topology) = topology {
+            let stacked = self.stacked(only, schema);
+            let disks = self.fronts.clone();
+            for name in &stacked {
+                let under = |lower: &&String| reaches(topology, name, lower, 0);
+                let disk = disks.iter().find(|front| front.shares(name, topology)).map(|front| &front.name);
+                match disk.or_else(|| stacked.iter().find(under)) {
+                    Some(at) => left_out.within.push((name.clone(), self.told_within(name, at, topology))),
+                    None => self.fronts.push(FrontDevice {
+                        level: topology.device(name).and_then(|device| device.level),
+                        ..lone(name, Some(topology))
+                    }),
+                }
+            }
+        }
         let fronts = &self.fronts;
         self.filesystems.retain(|mount| {
             let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == *mount)).map(|f| &f.device);
             device.is_some_and(|device| fronts.iter().any(|front| front.carries(device, topology)))
         });
         self.notes.retain(|note| !others.iter().any(|other| note.starts_with(&format!("{}:", other.name))));
-        others.into_iter().map(|front| front.name).collect()
+        left_out.names = others.into_iter().map(|front| front.name).collect();
+        left_out
+    }
+
+    /// Names that were asked for of measured devices that stand on others, each once.
+    fn stacked(&self, only: &[String], schema: &Schema) -> Vec<String> {
+        let measured = schema.instances("physical_disk");
+        let mut stacked: Vec<String> = Vec::new();
+        for name in only.iter().filter(|name| measured.contains(&name.as_str()) && !self.in_memory.contains(name)) {
+            if !stacked.contains(name) && !self.fronts.iter().any(|front| front.is(name)) {
+                stacked.push(name.clone());
+            }
+        }
+        stacked
+    }
+
+    /// What to know of a device that counts at another one.
+    fn told_within(&self, name: &str, at: &str, topology: &Topology) -> String {
+        let leaves = topology.leaves(name);
+        let is_named =
+            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.leaves(at).contains(&leaf);
+        let elsewhere: Vec<&str> = leaves.into_iter().filter(|leaf| !is_named(leaf)).collect();
+        let also = match elsewhere.is_empty() {
+            true => String::new(),
+            false => format!("; its load on {} is not counted", elsewhere.join(", ")),
+        };
+        format!("{name}: its load is part of that of {at}, which is named too, and counts there, once{also} (--device)")
     }
 
     /// Whether a swap area lies on one of the devices.
@@ -57,7 +107,14 @@ impl FrontDevice {
 
     /// Whether what lies on `device` is served by this one.
     fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
-        self.is(device) || topology.is_some_and(|t| t.leaves(device).iter().any(|leaf| self.is(leaf)))
+        let on_it =
+            |t: &Topology| t.leaves(device).iter().any(|leaf| self.is(leaf)) || reaches(t, device, &self.name, 0);
+        self.is(device) || topology.is_some_and(on_it)
+    }
+
+    /// Whether requests of the device of this name are measured here too: it stands on what is measured, or under it.
+    fn shares(&self, name: &str, topology: &Topology) -> bool {
+        self.instances.iter().any(|own| reaches(topology, name, own, 0) || reaches(topology, own, name, 0))
     }
 }
 

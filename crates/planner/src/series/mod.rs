@@ -182,6 +182,8 @@ pub struct LoadSeries {
     pub fronts: Vec<FrontLoad>,
     /// Devices of the log that were not asked for (`LoadCollector::of`).
     pub left_out: Vec<String>,
+    /// Devices that were asked for and count at another one that was too, with what to know about each.
+    pub within: Vec<(String, String)>,
     /// Share of requests that go on where another ended; where every request is known.
     pub sequential_share: Option<f64>,
     /// Requests that were merged into others, and all that were not.

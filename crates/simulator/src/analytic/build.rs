@@ -229,8 +229,9 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     fn push(&mut self, way: &RequestWay, steps: Vec<ForkStep>, uses: f64) {
-        let steps = steps.into_iter().filter(|step| !step.visits.is_empty() || step.delay_s != 0.0).collect();
-        let WorkloadRequest { chain, share, write, .. } = way.request;
+        let WorkloadRequest { chain, share, write, compute_s, .. } = way.request;
+        let steps = std::iter::once(self.compute(compute_s)).chain(steps);
+        let steps = steps.filter(|step| !step.visits.is_empty() || step.delay_s != 0.0).collect();
         self.built.network.classes.push(NetworkClass { chain, share, write, steps, uses });
     }
 
@@ -305,6 +306,15 @@ impl<'a> NetworkBuilder<'a> {
         single(visit(parity, work as f64 * 1e-12).into_iter().collect())
     }
 
+    /// What a program does on a processor before its request. Programs take turns there, so that all have the same part
+    /// of it, and how their work is distributed does not matter (processor sharing: Baskett, Chandy, Muntz and Palacios,
+    /// "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2), 1975).
+    fn compute(&self, time_s: f64) -> ForkStep {
+        let visit = Visit { center: self.processors, work: ServiceDemand::InTurns(time_s), times: 1.0 };
+        let visits = (time_s > 0.0).then_some(visit);
+        ForkStep { is_before: true, ..single(visits.into_iter().collect()) }
+    }
+
     /// What the host does first.
     pub(super) fn before(&self) -> Vec<ForkStep> {
         let host = visit(self.processors, self.system.host.request as f64 * S);
@@ -345,7 +355,7 @@ impl<'a> NetworkBuilder<'a> {
         } else if by_host {
             visits.extend(visit(self.processors, self.system.host.interrupt as f64 * S));
         }
-        ForkStep { ios, kind, visits, delay_s, delay_variance_s2 }
+        ForkStep { ios, kind, visits, is_before: false, delay_s, delay_variance_s2 }
     }
 
     /// Through a controller on the way down.
@@ -459,7 +469,7 @@ pub(super) fn kind(write: bool) -> IoKind {
 }
 
 pub(super) fn single(visits: Vec<Visit>) -> ForkStep {
-    ForkStep { ios: 1.0, kind: IoKind::Read, visits, delay_s: 0.0, delay_variance_s2: 0.0 }
+    ForkStep { ios: 1.0, kind: IoKind::Read, visits, is_before: false, delay_s: 0.0, delay_variance_s2: 0.0 }
 }
 
 /// A visit, where it takes any time.

@@ -8,8 +8,7 @@
 
 use super::bucket::{BucketBacklog, BucketDemand, bucket};
 use super::network::{
-    AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, IoKind, NetworkState, ServiceDemand,
-    share_at_random,
+    AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, NetworkState, ServiceDemand, share_at_random,
 };
 
 /// How a load presses: users, or arrivals at a rate.
@@ -33,6 +32,8 @@ pub(super) struct LoadChain {
 pub(super) struct ChainState {
     pub throughput: f64,
     pub response: f64,
+    /// What its users do before each request, s.
+    pub before_s: f64,
     /// Of each kind of its requests: share, write, mean, variance.
     pub kinds: Vec<ClassResponse>,
 }
@@ -115,22 +116,23 @@ impl Iteration<'_> {
             if chain.users <= 0.0 {
                 continue;
             }
-            let mut response = 0.0;
+            let (mut response, mut before_s) = (0.0, 0.0);
             for (class, share) in self.network.classes.iter().zip(&self.shares) {
-                if class.chain == index {
-                    let steps = class.steps.iter().map(|step| self.network.step(step, &nothing, &loads));
-                    response += share * steps.sum::<f64>();
+                for step in class.steps.iter().filter(|_| class.chain == index) {
+                    let sum = if step.is_before { &mut before_s } else { &mut response };
+                    *sum += share * self.network.step(step, &nothing, &loads);
                 }
             }
-            self.state.chains[index].response = response;
-            self.state.chains[index].throughput = chain.users / (chain.think_s + response).max(1e-9);
+            let throughput = chain.users / (chain.think_s + before_s + response).max(1e-9);
+            self.state.chains[index] = ChainState { throughput, response, before_s, kinds: Vec::new() };
         }
     }
 
     /// Share of what comes that comes at random and not when something else ends.
     fn at_random(&self, total: f64) -> f64 {
         let each = self.chains.iter().zip(&self.state.chains).map(|(chain, state)| {
-            let random = if chain.users > 0.0 { share_at_random(chain.think_s, state.response) } else { 1.0 };
+            let random =
+                if chain.users > 0.0 { share_at_random(chain.think_s + state.before_s, state.response) } else { 1.0 };
             random * state.throughput
         });
         each.sum::<f64>() / total
@@ -217,12 +219,16 @@ impl Iteration<'_> {
             let (mut mean, mut variance) = (0.0, 0.0);
             for step in &class.steps {
                 let (response, spread) = network.step_moments(step, met, loads);
-                mean += response;
-                variance += spread;
+                if step.is_before {
+                    state.before_s += share * response;
+                } else {
+                    mean += response;
+                    variance += spread;
+                }
                 for visit in &step.visits {
                     let (center, met) = (&network.centers[visit.center], &met[visit.center]);
                     let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-                    let wait = if step.kind == IoKind::Again { met.wait_again } else { met.wait };
+                    let wait = met.waited(visit.work, step.kind);
                     queues[visit.center] += share * step.ios * visit.times * (wait + cost.seen_s());
                     if center.window_s.is_some() {
                         bucketed = (bucketed.0 + share * met.wait, bucketed.1 + share * met.wait_variance);
@@ -234,7 +240,10 @@ impl Iteration<'_> {
         }
         let (chain, last) = (self.chains[index], &self.state.chains[index]);
         let next = match chain.users > 0.0 {
-            true => (chain.users / (chain.think_s + state.response).max(1e-12)).min(chain.most_per_s),
+            true => {
+                let round_s = chain.think_s + state.before_s + state.response;
+                (chain.users / round_s.max(1e-12)).min(chain.most_per_s)
+            }
             false => chain.rate,
         };
         let next = chain.follows.map_or(next, |(whom, often)| often * self.state.chains[whom].throughput);
@@ -291,7 +300,7 @@ impl Iteration<'_> {
     fn unlimited(&self, index: usize, load: &CenterLoad) -> CenterRound {
         let hold = self.network.visits(index).map(|(class, _, work, ios)| match work {
             ServiceDemand::Fixed(time, _) => class.share * ios * time,
-            ServiceDemand::ByDepth => 0.0,
+            ServiceDemand::ByDepth | ServiceDemand::InTurns(_) => 0.0,
         });
         CenterRound { hold: hold.sum::<f64>() / load.ios.max(1e-300), ..CenterRound::NOTHING }
     }
@@ -353,9 +362,10 @@ impl Iteration<'_> {
     /// coefficient of variation, at most 1.
     fn cycle(&self, chain: usize) -> (f64, f64) {
         let (asked, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
-        let pause = (asked.think_s + state.response - waits.0).max(1e-12);
+        let apart_s = asked.think_s + state.before_s;
+        let pause = (apart_s + state.response - waits.0).max(1e-12);
         let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
-        let spread = (spread - waits.1).max(0.0) + asked.think_cv2 * asked.think_s * asked.think_s;
+        let spread = (spread - waits.1).max(0.0) + asked.think_cv2 * apart_s * apart_s;
         (pause, (spread / (pause * pause)).min(1.0))
     }
 

@@ -17,6 +17,7 @@ mod served;
 mod sets;
 mod side_by_side;
 mod steady;
+mod steps;
 
 pub use mechanical::{DriveDemand, mechanical};
 pub use served::{DEPTHS, Depths, IoCost, LoadCosts, at_depth};
@@ -252,7 +253,7 @@ fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
         LoadSpec::Closed(spec) => {
             // each operation of a user that is under way thinks by itself
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
-            let think_s = spec.think.mean_s() + compute_s(&spec.classes);
+            let think_s = spec.think.mean_s();
             let think_cv2 = match spec.think {
                 DurationDistribution::Constant { .. } => 0.0,
                 DurationDistribution::Erlang { stages, .. } => 1.0 / f64::from(stages.max(1)),
@@ -283,12 +284,4 @@ fn classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
         LoadSpec::Sort(_) => other("an external sort"),
         LoadSpec::Trace(_) => other("a trace"),
     }
-}
-
-/// The program's own processor time, a mean over the classes, s.
-fn compute_s(classes: &[OperationClass]) -> f64 {
-    let all: f64 = classes.iter().map(|class| class.weight).sum();
-    let each =
-        |class: &OperationClass| class.weight / all * class.transfers.iter().map(|t| t.compute.mean_s()).sum::<f64>();
-    classes.iter().map(each).sum()
 }

@@ -7,48 +7,7 @@
 //! fitted on simulations of systems that are not in the grid.
 
 use super::served::{Depths, IoCost, LoadCosts};
-
-/// Kinds of I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IoKind {
-    /// A read.
-    Read,
-    /// A write somewhere.
-    Write,
-    /// A write of what was read just before.
-    Again,
-}
-
-/// What a visit costs a center.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum ServiceDemand {
-    /// What the center says for the kind of I/O and the number that wait.
-    ByDepth,
-    /// So many seconds, with this variance.
-    Fixed(f64, f64),
-}
-
-/// A visit to one of the members of a center.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Visit {
-    pub center: usize,
-    pub work: ServiceDemand,
-    /// So many members at the same time; what each takes is seen once.
-    pub times: f64,
-}
-
-/// I/Os that are sent at one moment, each to another member; all are waited
-/// for. A single one for what is not forked.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ForkStep {
-    pub ios: f64,
-    pub kind: IoKind,
-    /// What each goes through.
-    pub visits: Vec<Visit>,
-    /// What each spends nowhere, s, and the variance of that, s².
-    pub delay_s: f64,
-    pub delay_variance_s2: f64,
-}
+pub(super) use super::steps::{ForkStep, IoKind, ServiceDemand, Visit};
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +61,8 @@ pub(super) struct CenterState {
 pub(super) struct NetworkState {
     pub throughput: f64,
     pub response: f64,
+    /// What users do before their requests, waits for processors included, s.
+    pub before_s: f64,
     /// Of reads and of writes.
     pub responses: [f64; 2],
     pub centers: Vec<CenterState>,
@@ -130,6 +91,8 @@ pub(super) struct CenterLoad {
     pub early: f64,
     /// Some of its work depends on how many wait.
     pub by_depth: bool,
+    /// Some of its work is done in turns.
+    pub in_turns: bool,
 }
 
 /// What is met at a center in one round.
@@ -156,6 +119,11 @@ pub(super) struct CenterService {
 }
 
 impl CenterRound {
+    /// What a visit waits.
+    pub fn waited(&self, work: ServiceDemand, kind: IoKind) -> f64 {
+        if kind == IoKind::Again { self.wait_again } else { self.wait * work.turns() }
+    }
+
     /// At a center that nothing visits.
     pub const NOTHING: CenterRound = CenterRound {
         depths: Depths::NONE,
@@ -187,6 +155,7 @@ impl NetworkCenter {
         let served = &self.served;
         match (work, kind) {
             (ServiceDemand::Fixed(hold_s, variance_s2), _) => IoCost { hold_s, after_s: 0.0, variance_s2 },
+            (ServiceDemand::InTurns(hold_s), _) => IoCost { hold_s, after_s: 0.0, variance_s2: hold_s * hold_s },
             (_, IoKind::Read) => depths.cost(&served.read),
             (_, IoKind::Write) => depths.cost(&served.write),
             (_, IoKind::Again) => {
@@ -231,7 +200,10 @@ impl AnalyticNetwork {
                 load.after |= is_early;
                 load.early += if is_early { ios } else { 0.0 };
             }
-            if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
+            load.in_turns |= matches!(work, ServiceDemand::InTurns(_));
+            if step.is_before {
+                // no other member has anything of this request yet
+            } else if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
                 load.less += ios * (center.in_turn - 1.0) / center.members;
                 load.turns += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
             } else {
@@ -314,7 +286,7 @@ impl AnalyticNetwork {
         now: &NetworkState,
         loads: &[CenterLoad],
     ) -> Vec<ClassResponse> {
-        let random = share_at_random(think_s, now.response);
+        let random = share_at_random(think_s + now.before_s, now.response);
         let met = |index: usize| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]);
         let met: Vec<CenterRound> = (0..self.centers.len()).map(met).collect();
         self.responses(&met, loads)
@@ -323,7 +295,8 @@ impl AnalyticNetwork {
     /// The same of what is met at the centers.
     pub(super) fn responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
         let class = |class: &NetworkClass| {
-            let steps = class.steps.iter().map(|step| self.step_moments(step, met, loads));
+            let steps = class.steps.iter().filter(|step| !step.is_before);
+            let steps = steps.map(|step| self.step_moments(step, met, loads));
             let (mean, variance) = steps.fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
             (class.share, class.write, mean, variance)
         };
@@ -340,13 +313,14 @@ impl AnalyticNetwork {
         loads: &[CenterLoad],
         most: f64,
     ) -> NetworkState {
-        let random = share_at_random(think_s, now.response);
+        let random = share_at_random(think_s + now.before_s, now.response);
         let met: Vec<CenterRound> = (0..self.centers.len())
             .map(|index| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]))
             .collect();
         let mut state = self.passed(&met, loads);
-        state.response = state.response.max(n / most - think_s);
-        state.throughput = n / (think_s + state.response);
+        let apart_s = think_s + state.before_s;
+        state.response = state.response.max(n / most - apart_s);
+        state.throughput = n / (apart_s + state.response);
         for (index, found) in state.centers.iter_mut().enumerate() {
             let rate = state.throughput / self.centers[index].members;
             found.queue *= rate;
@@ -363,11 +337,14 @@ impl AnalyticNetwork {
         for class in &self.classes {
             let mut response = 0.0;
             for step in &class.steps {
-                response += self.step(step, met, loads);
+                match step.is_before {
+                    true => state.before_s += class.share * self.step(step, met, loads),
+                    false => response += self.step(step, met, loads),
+                }
                 for visit in &step.visits {
                     let (center, met) = (&self.centers[visit.center], &met[visit.center]);
                     let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-                    let wait = if step.kind == IoKind::Again { met.wait_again } else { met.wait };
+                    let wait = met.waited(visit.work, step.kind);
                     let ios = class.share * step.ios * visit.times;
                     state.centers[visit.center].queue += ios * (wait + cost.seen_s());
                 }
@@ -439,7 +416,7 @@ impl AnalyticNetwork {
         undisturbed: f64,
     ) -> CenterService {
         let center = &self.centers[index];
-        let (mut hold_s, mut square, mut slot_s) = (0.0, 0.0, 0.0);
+        let (mut hold_s, mut square, mut slot_s, mut turn_s2) = (0.0, 0.0, 0.0, 0.0);
         for (class, step, work, ios) in self.visits(index) {
             let weight = class.share * ios / load.ios;
             let cost = center.cost(work, step.kind, depths, undisturbed);
@@ -447,8 +424,13 @@ impl AnalyticNetwork {
             square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
             slot_s += match work {
                 ServiceDemand::ByDepth => weight * center.cost(work, step.kind, waiting, undisturbed).hold_s,
-                ServiceDemand::Fixed(time, _) => weight * time,
+                ServiceDemand::Fixed(time, _) | ServiceDemand::InTurns(time) => weight * time,
             };
+            turn_s2 += weight * cost.hold_s * cost.hold_s / work.turns();
+        }
+        if load.in_turns {
+            // those who are met are there as long as they take, and each has one turn before one's own
+            return CenterService { hold_s, cv2: 1.0, slot_s: turn_s2 / hold_s };
         }
         let cv2 = if hold_s > 0.0 { (square / (hold_s * hold_s) - 1.0).max(0.0) } else { 0.0 };
         CenterService { hold_s, cv2, slot_s }
@@ -483,7 +465,7 @@ impl AnalyticNetwork {
             } else {
                 cost.seen_s()
             };
-            response += own + if again { met.wait_again } else { met.wait };
+            response += own + if again { met.wait_again } else { met.wait * visit.work.turns() };
             all += cost.variance_s2 + met.wait_variance;
             if step.ios > 1.0 {
                 variance += center.variance(visit.work, step.kind, &cost, met, load);
@@ -564,6 +546,6 @@ fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
 /// whoever is not elsewhere on his round is ahead, and nobody else.
 fn wait_in_step(now: &NetworkState, index: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
     let here = now.centers[index].queue / now.throughput.max(1e-9);
-    let elsewhere = (think_s + now.response - here).max(0.0);
+    let elsewhere = (think_s + now.before_s + now.response - here).max(0.0);
     ((n - 1.0) * hold - elsewhere).max(0.0)
 }

@@ -263,7 +263,9 @@ impl AnalyticNetwork {
         }
         let now = NetworkState::default();
         let meet = |queue: f64| self.meet(index, 1.0, None, &CenterState { queue, busy }, &now, load);
-        let brings = |queue: f64| per_s * (meet(queue).wait + hold_s);
+        let turns = self.visits(index).map(|(class, _, work, ios)| class.share * ios / load.ios * work.turns());
+        let turns: f64 = turns.sum();
+        let brings = |queue: f64| per_s * (meet(queue).wait * turns + hold_s);
         let (mut low, mut high) = (0.0, per_s * hold_s);
         while brings(high) > high {
             (low, high) = (high, 2.0 * high);

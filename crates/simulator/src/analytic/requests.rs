@@ -32,6 +32,8 @@ pub(super) struct WorkloadRequest {
     pub access: AccessPattern,
     /// Through the host's file cache.
     pub cached: bool,
+    /// Processor time of its user before it, s.
+    pub compute_s: f64,
 }
 
 impl WorkloadRequest {
@@ -46,6 +48,7 @@ impl WorkloadRequest {
         part: (0.0, 1.0),
         access: AccessPattern::Uniform,
         cached: false,
+        compute_s: 0.0,
     };
 }
 
@@ -124,6 +127,7 @@ fn of_class(
         part: part(system, target, transfer)?,
         access: transfer.access,
         cached: transfer.cached,
+        compute_s: transfer.compute.mean_s(),
         ..one
     };
     let write_bytes = transfer.write_bytes.as_ref().unwrap_or(&transfer.bytes);
@@ -268,7 +272,8 @@ impl<'a> NetworkBuilder<'a> {
                 let run = (1.0 / (1.0 - again).max(1e-6)).min(most);
                 let follows = request.share * (1.0 - again) / run;
                 self.built.background.push(BackgroundChain::Follows(request.chain, follows));
-                let flush = WorkloadRequest { chain, share: 1.0, rate: request.rate * follows, ..request };
+                let flush =
+                    WorkloadRequest { chain, share: 1.0, rate: request.rate * follows, compute_s: 0.0, ..request };
                 let below = Some(each * page * run);
                 ways.push(RequestWay { request: flush, by_host: false, below, copied: false });
             }

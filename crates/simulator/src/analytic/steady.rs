@@ -162,7 +162,12 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
     }
     let [chain] = chains else { return mixed() };
     let state = built.network.closed(chain.users, chain.think_s);
-    let chain = ChainState { throughput: state.throughput, response: state.response, kinds: state.kinds };
+    let chain = ChainState {
+        throughput: state.throughput,
+        response: state.response,
+        before_s: state.before_s,
+        kinds: state.kinds,
+    };
     Ok(MixedState { settled: true, chains: vec![chain], centers: state.centers })
 }
 

@@ -47,7 +47,7 @@ pub use report::{
 };
 
 /// Longest time that a program has a processor before another one has its turn, ns.
-const QUANTUM: Ns = 1_000_000;
+pub(crate) const QUANTUM: Ns = 1_000_000;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug)]

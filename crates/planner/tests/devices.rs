@@ -1,0 +1,107 @@
+//! The load of named devices: disks, arrays, and what stands on them.
+
+use std::sync::Arc;
+
+use diskwright_base::{Device, DeviceClass, Filesystem, Frame, Schema, Series, Tick, Topology};
+use diskwright_planner::series::{LoadCollector, LoadSeries};
+
+/// What stands on what: two disks, partitions, a volume over both, one over a partition, a loop device on that.
+const STACK: [(&str, &[&str]); 7] = [
+    ("sda", &[]),
+    ("sdb", &[]),
+    ("sda1", &["sda"]),
+    ("sda2", &["sda"]),
+    ("dm-0", &["sda2", "sdb"]),
+    ("dm-1", &["sda1"]),
+    ("loop0", &["dm-1"]),
+];
+
+/// Reads a second of each: the partitions make up their disk, and the volumes what they stand on.
+const READS: [f64; 7] = [100.0, 40.0, 30.0, 70.0, 90.0, 30.0, 20.0];
+
+/// A minute of the machine, of these devices alone.
+fn of(only: &[&str]) -> LoadSeries {
+    let device = |(name, below): &(&str, &[&str])| Device {
+        name: (*name).into(),
+        class: if below.is_empty() { DeviceClass::Rotational } else { DeviceClass::Virtual },
+        below: below.iter().map(|lower| (*lower).to_owned()).collect(),
+        ..Device::default()
+    };
+    let filesystem =
+        |mount: &str, device: &str| Filesystem { mount: mount.into(), device: device.into(), ..Filesystem::default() };
+    let topology = Topology {
+        devices: STACK.iter().map(device).collect(),
+        filesystems: vec![filesystem("/one", "dm-1"), filesystem("/two", "dm-0")],
+        ..Topology::default()
+    };
+    let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
+    let series = |object: &str, counter: &str, instance: &str| Series {
+        counter: format!("{object}.{counter}"),
+        instance: instance.into(),
+        scale: 1.0,
+    };
+    let mut all = Vec::new();
+    let mut row = Vec::new();
+    for ((name, _), reads) in STACK.iter().zip(READS) {
+        all.extend(counters.map(|counter| series("physical_disk", counter, name)));
+        row.extend([reads, 0.0, reads * 4096.0, 0.0, 0.5, 0.5]);
+    }
+    for (mount, used) in [("/one", 1e9), ("/two", 5e9)] {
+        all.extend(["total_bytes", "free_bytes"].map(|counter| series("logical_disk", counter, mount)));
+        row.extend([10e9, 10e9 - used]);
+    }
+    let mut frame = Frame::new(Arc::new(Schema::new(all)), 60);
+    for i in 1..=60 {
+        frame.push(Tick { time_ns: i * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
+    }
+    let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+    let mut collector = LoadCollector::of(&only);
+    collector.topology(topology);
+    collector.frame(&frame);
+    collector.finish()
+}
+
+/// Names of those that count, and the reads a second of all.
+fn counted(only: &[&str]) -> (Vec<String>, f64, String) {
+    let series = of(only);
+    let names = series.fronts.iter().map(|front| front.name.clone()).collect();
+    (names, series.ticks.last().map_or(f64::NAN, |tick| f64::from(tick.reads)), series.notes.join("\n"))
+}
+
+#[test]
+fn what_stands_on_disks_counts_where_it_is_named() {
+    assert_eq!(counted(&[]), (vec!["sda".into(), "sdb".into()], 140.0, String::new()));
+    for (name, reads) in [("sda1", 30.0), ("dm-0", 90.0), ("dm-1", 30.0), ("loop0", 20.0)] {
+        assert_eq!(counted(&[name]), (vec![name.into()], reads, String::new()), "{name}");
+    }
+    // two parts of a disk, and one named twice
+    assert_eq!(counted(&["sda1", "sda2"]).1, 100.0);
+    assert_eq!(counted(&["sda1", "sda1"]).1, 30.0);
+    assert_eq!(of(&["sda1"]).left_out, ["sda", "sdb"]);
+    // the room of what is on it alone
+    let used = |name: &str| of(&[name]).used.last().map(|(_, bytes)| *bytes);
+    assert_eq!((used("sda1"), used("dm-0"), used("sda")), (Some(1e9), Some(5e9), Some(6e9)));
+}
+
+#[test]
+fn what_stands_on_another_that_is_named_counts_there_once() {
+    for (names, at, reads) in [
+        (&["sda", "sda1"][..], "sda", 100.0),
+        (&["sda1", "sda"], "sda", 100.0),
+        (&["dm-1", "sda1"], "sda1", 30.0),
+        (&["loop0", "dm-1"], "dm-1", 30.0),
+        (&["loop0", "sda"], "sda", 100.0),
+        (&["dm-0", "sda", "sdb"], "sda", 140.0),
+    ] {
+        let (_, found, notes) = counted(names);
+        assert_eq!(found, reads, "{names:?}");
+        assert!(notes.contains(&format!("part of that of {at}, which is named too")), "{names:?}: {notes}");
+        assert!(!notes.contains("is not counted"), "{names:?}: {notes}");
+    }
+    // a volume over two disks of which one is named
+    let (names, reads, notes) = counted(&["dm-0", "sda"]);
+    assert_eq!((names, reads), (vec!["sda".to_owned()], 100.0));
+    assert!(notes.contains("its load on sdb is not counted"), "{notes}");
+    // devices that there are not stay unknown
+    assert_eq!(counted(&["sda1", "sdx"]).0, ["sda1"]);
+}
