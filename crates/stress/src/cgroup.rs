@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use diskwright_hostfiles::group::{self, OwnGroup};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::{StressError, io};
 
@@ -176,7 +177,14 @@ impl Drop for LoadGroup {
 /// # Errors
 /// Where the kernel refuses.
 pub fn enter(doors: &[PathBuf]) -> Result<(), StressError> {
-    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))
+    let before = sched_getaffinity(None).ok();
+    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))?;
+    // a group may have more processors than this program may use: a cpuset of version 2, from which it comes, is left
+    let Some(before) = before.filter(|before| sched_getaffinity(None).is_ok_and(|after| after != *before)) else {
+        return Ok(());
+    };
+    sched_setaffinity(None, &before)
+        .map_err(io(Path::new("processors"), "the group does not have those allowed before"))
 }
 
 #[cfg(test)]
@@ -263,6 +271,37 @@ mod tests {
         let place = CgroupPlace::default().within(folder.path());
         assert_eq!(place.roots, [top.join("cpu/b"), top.join("memory/a")]);
         assert_eq!(place.memory, Some(top.join("memory/a")));
+    }
+
+    /// A cpuset of version 1 takes single threads: this test's is alone in it.
+    #[test]
+    fn who_enters_a_group_uses_no_more_processors_than_before() {
+        let top = Path::new("/sys/fs/cgroup/cpuset");
+        let narrow = top.join(format!("diskwright-test-{}", std::process::id()));
+        let allowed = sched_getaffinity(None).unwrap();
+        let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|processor| allowed.is_set(*processor)).unwrap();
+        if allowed.count() < 2 || fs::create_dir(&narrow).is_err() {
+            eprintln!("skipped: no cpuset of version 1 can be made, or there is one processor only");
+            return;
+        }
+        let within = || -> std::io::Result<_> {
+            fs::write(narrow.join("cpuset.mems"), fs::read_to_string(top.join("cpuset.mems"))?)?;
+            fs::write(narrow.join("cpuset.cpus"), last.to_string())?;
+            fs::write(narrow.join("tasks"), "0")?;
+            let before = sched_getaffinity(None)?;
+            enter(&[top.join("tasks")]).map_err(std::io::Error::other)?;
+            Ok((before, sched_getaffinity(None)?))
+        };
+        let outcome = std::thread::scope(|scope| scope.spawn(within).join());
+        // the thread may still be on its way out of it
+        for _ in 0..100 {
+            if fs::remove_dir(&narrow).is_ok() {
+                break;
+            }
+            crate::run::rest(std::time::Duration::from_millis(20));
+        }
+        let (before, after) = outcome.unwrap().unwrap();
+        assert!(before.count() == 1 && before.is_set(last) && after == before, "{before:?} {after:?}");
     }
 
     #[test]

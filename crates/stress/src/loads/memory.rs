@@ -9,6 +9,7 @@ use std::time::Duration;
 use diskwright_base::Rng;
 use diskwright_workload::files::WorkFile;
 
+use super::affinity::places;
 use super::{LoadMost, LoadOptions, StressLoad, WorkStep, filled};
 use crate::class::StressClass;
 use crate::{StressError, io};
@@ -23,7 +24,7 @@ const TOUCHED: usize = 16;
 pub(super) fn bandwidth(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let blocks = 2 * options.processors.max(1) as u64;
     let block = (((class.memory_mib << 20) / blocks) as usize).max(COPIED) / COPIED * COPIED;
-    let workers = (0..options.processors).map(|_| copying(block)).collect();
+    let workers = places(options.processors).map(|place| place.keep(copying(block))).collect();
     Ok(StressLoad { workers, most: LoadMost::Measured })
 }
 

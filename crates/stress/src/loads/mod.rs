@@ -1,5 +1,6 @@
 //! What each class does: workers, each a function that does one small step at a time.
 
+mod affinity;
 mod disk;
 mod kernel;
 mod memory;
