@@ -39,6 +39,9 @@ pub struct StressClass {
     /// The highest level that makes sense, per cent.
     #[serde(default = "hundred")]
     pub most_level: u32,
+    /// How long it runs before its most is measured, milliseconds.
+    #[serde(default = "half_a_second")]
+    pub warm_up_ms: u64,
     /// Processors that it takes at least.
     #[serde(default)]
     pub processors: usize,
@@ -61,6 +64,10 @@ pub struct StressClass {
 
 fn hundred() -> u32 {
     100
+}
+
+fn half_a_second() -> u64 {
+    500
 }
 
 /// The file's root.
@@ -132,6 +139,7 @@ mod tests {
         for class in &all {
             assert!(!class.expect.is_empty() && class.level <= class.most_level && class.level > 0, "{}", class.id);
             assert!(["processors", "per_s", "bytes_per_s", "fraction"].contains(&class.unit.as_str()), "{}", class.id);
+            assert!((100..=60_000).contains(&class.warm_up_ms), "{}", class.id);
             assert!(class.swap_mib == 0 || class.limit_mib > 0, "{}: swap is for what has a limit", class.id);
         }
         let mut ids: Vec<_> = all.iter().map(|class| &class.id).collect();

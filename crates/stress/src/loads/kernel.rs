@@ -38,7 +38,7 @@ const PAIRS_PER_PROCESSOR: usize = 2;
 /// So many of them that each processor always has somebody to switch to.
 pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
     let pairs = on_each_processor(PAIRS_PER_PROCESSOR).into_iter().map(pair);
-    Ok(StressLoad { workers: pairs.collect::<Result<_, _>>()?, most: LoadMost::Measured })
+    Ok(StressLoad::new(pairs.collect::<Result<_, _>>()?, LoadMost::Measured))
 }
 
 fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
@@ -76,7 +76,7 @@ pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, Stre
             Ok(begun.elapsed().as_secs_f64())
         })
     };
-    Ok(StressLoad { workers: (0..24).map(worker).collect(), most: LoadMost::Known(1.0) })
+    Ok(StressLoad::new((0..24).map(worker).collect(), LoadMost::Known(1.0)))
 }
 
 /// A ring for each processor, whose requests do nothing: what is left is posting and taking completions.
@@ -96,7 +96,7 @@ pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<Stre
             Ok(ring.turn().map_err(io(Path::new("io_uring"), "failed"))? as f64)
         }))
     };
-    Ok(StressLoad { workers: places(options.processors.max(1)).map(worker).collect(), most: LoadMost::Measured })
+    Ok(StressLoad::new(places(options.processors.max(1)).map(worker).collect(), LoadMost::Measured))
 }
 
 /// Files that all programs together may still open, by the kernel's count of them (`/proc/sys/fs/file-nr`).
@@ -124,7 +124,7 @@ pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<Stre
         crate::run::rest(Duration::from_millis(5));
         Ok(1.0)
     });
-    Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(move || reached)) })
+    Ok(StressLoad::new(vec![step], LoadMost::Filled(Box::new(move || reached))))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
 /// processor: on two, each waits for the other, and the processors are idle meanwhile.
 pub(super) fn streams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = places(options.processors.max(1)).map(stream).collect::<Result<_, _>>()?;
-    Ok(StressLoad { workers, most: LoadMost::Measured })
+    Ok(StressLoad::new(workers, LoadMost::Measured))
 }
 
 fn stream(place: WorkerPlace) -> Result<WorkStep, StressError> {
@@ -49,7 +49,7 @@ fn stream(place: WorkerPlace) -> Result<WorkStep, StressError> {
 /// each apart on arrival and drop what finds no room.
 pub(super) fn datagrams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = places(options.processors.max(1)).map(flood).collect::<Result<_, _>>()?;
-    Ok(StressLoad { workers, most: LoadMost::Measured })
+    Ok(StressLoad::new(workers, LoadMost::Measured))
 }
 
 fn flood(place: WorkerPlace) -> Result<WorkStep, StressError> {

@@ -16,12 +16,12 @@ const ROUNDS: u64 = 200_000;
 pub(super) fn all(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let worker = |(place, worker): (WorkerPlace, u64)| place.keep(computing(worker));
     let workers = places(options.processors).zip(0..).map(worker).collect();
-    Ok(StressLoad { workers, most: LoadMost::Known(options.processors as f64) })
+    Ok(StressLoad::new(workers, LoadMost::Known(options.processors as f64)))
 }
 
 /// It may run anywhere, as a program of one thread does.
 pub(super) fn one(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
-    Ok(StressLoad { workers: vec![computing(0)], most: LoadMost::Known(1.0) })
+    Ok(StressLoad::new(vec![computing(0)], LoadMost::Known(1.0)))
 }
 
 fn computing(seed: u64) -> WorkStep {
