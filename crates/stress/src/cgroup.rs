@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use diskwright_hostfiles::group::{self, OwnGroup};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
+use crate::relief::{self, MemoryRelief};
 use crate::{StressError, io};
 
 /// How the names of these cgroups begin.
@@ -97,7 +100,7 @@ impl CgroupPlace {
         if self.roots.is_empty() {
             return Err(StressError::Unavailable("no control groups are mounted".into()));
         }
-        let mut group = LoadGroup { folders: Vec::new(), memory: None, is_unified: self.is_unified };
+        let mut group = LoadGroup { folders: Vec::new(), memory: None, is_unified: self.is_unified, relief: None };
         // of version 2 it is one group, where there can be a limit if one is asked
         let roots: &[PathBuf] = match &self.memory {
             Some(memory) if self.is_unified && limit.is_some() => std::slice::from_ref(memory),
@@ -133,15 +136,29 @@ pub struct LoadGroup {
     folders: Vec<PathBuf>,
     memory: Option<PathBuf>,
     is_unified: bool,
+    /// Where it waits for memory instead of being killed.
+    relief: Option<MemoryRelief>,
 }
 
 impl LoadGroup {
-    fn limit(&self, bytes: u64) -> Result<(), StressError> {
+    fn limit(&mut self, bytes: u64) -> Result<(), StressError> {
         let Some(folder) = &self.memory else {
             return Err(StressError::Unavailable("the kernel has no control of memory by groups".into()));
         };
-        let file = folder.join(if self.is_unified { "memory.max" } else { "memory.limit_in_bytes" });
-        fs::write(&file, bytes.to_string()).map_err(io(&file, "the limit cannot be set"))
+        let file = folder.join(if self.is_unified { "memory.max" } else { relief::LIMIT });
+        fs::write(&file, bytes.to_string()).map_err(io(&file, "the limit cannot be set"))?;
+        if !self.is_unified {
+            self.relief = MemoryRelief::begin(folder, bytes);
+        }
+        Ok(())
+    }
+
+    /// How its load died, if the kernel killed one of its processes for want of memory.
+    #[must_use]
+    pub fn death(&self) -> Option<&'static str> {
+        let file = if self.is_unified { "memory.events" } else { relief::CONTROL };
+        let text = fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?;
+        (relief::value(&text, "oom_kill")? > 0).then_some("killed by the kernel, out of memory in its control group")
     }
 
     /// The files to which a process writes itself to be in the group.
@@ -160,6 +177,7 @@ impl LoadGroup {
 
 impl Drop for LoadGroup {
     fn drop(&mut self) {
+        self.relief = None;
         // the kernel lets a group go only when its last task is gone, some moments after it was waited for
         for _ in 0..100 {
             self.folders.retain(|folder| folder.exists() && fs::remove_dir(folder).is_err());
@@ -171,12 +189,29 @@ impl Drop for LoadGroup {
     }
 }
 
+/// Whether those who need memory in a group of version 1 wait for it.
+fn waits_for_memory(control: &Path) -> bool {
+    fs::read_to_string(control).is_ok_and(|text| relief::value(&text, "oom_kill_disable") == Some(1))
+}
+
 /// Puts this process into a group, by its doors.
 ///
 /// # Errors
 /// Where the kernel refuses.
 pub fn enter(doors: &[PathBuf]) -> Result<(), StressError> {
-    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))
+    if doors.iter().any(|door| waits_for_memory(&door.with_file_name(relief::CONTROL))) {
+        // who gives memory to those who wait is the parent: without it they would wait for ever, and hear no signal
+        // but this
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(io(Path::new("parent"), "cannot be followed"))?;
+    }
+    let before = sched_getaffinity(None).ok();
+    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))?;
+    // a group may have more processors than this program may use: a cpuset of version 2, from which it comes, is left
+    let Some(before) = before.filter(|before| sched_getaffinity(None).is_ok_and(|after| after != *before)) else {
+        return Ok(());
+    };
+    sched_setaffinity(None, &before)
+        .map_err(io(Path::new("processors"), "the group does not have those allowed before"))
 }
 
 #[cfg(test)]
@@ -208,8 +243,15 @@ mod tests {
         assert!(usage.starts_with(folder.path().join("memory")) && usage.ends_with("memory.usage_in_bytes"));
         let limit = usage.with_file_name("memory.limit_in_bytes");
         assert_eq!(fs::read_to_string(&limit).unwrap(), "1048576");
+        // the kernel's killer is off, and asked how the load died
+        let control = usage.with_file_name("memory.oom_control");
+        assert_eq!(fs::read_to_string(&control).unwrap(), "1");
+        assert_eq!(group.death(), None);
+        fs::write(&control, "oom_kill_disable 1\nunder_oom 0\noom_kill 1\n").unwrap();
+        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its control group"));
         // an ordinary folder goes only when it is empty
         fs::remove_file(limit).unwrap();
+        fs::remove_file(control).unwrap();
         drop(group);
         assert!(fs::read_dir(folder.path().join("memory")).unwrap().next().is_none());
     }
@@ -247,8 +289,13 @@ mod tests {
         let (free, limited) = (place.group(None).unwrap(), place.group(Some(1 << 20)).unwrap());
         assert!(free.folders[0].starts_with(&own) && free.folders.len() == 1);
         assert!(limited.folders[0].parent() == Some(&above) && limited.usage_file().is_some());
+        fs::write(limited.folders[0].join("memory.events"), "oom 3\noom_kill 0\n").unwrap();
+        assert_eq!(limited.death(), None);
+        fs::write(limited.folders[0].join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        assert!(limited.death().is_some());
         // an ordinary folder goes only when it is empty
         fs::remove_file(limited.folders[0].join("memory.max")).unwrap();
+        fs::remove_file(limited.folders[0].join("memory.events")).unwrap();
         // version 1: each controller's own group
         put("proc/self/cgroup", "5:blkio:/c\n4:memory:/a\n2:cpu:/b\n");
         put(
@@ -263,6 +310,94 @@ mod tests {
         let place = CgroupPlace::default().within(folder.path());
         assert_eq!(place.roots, [top.join("cpu/b"), top.join("memory/a")]);
         assert_eq!(place.memory, Some(top.join("memory/a")));
+    }
+
+    /// Where this test's own program, begun again, finds its door and how many MiB it shall fill.
+    const CHILD: &str = "DISKWRIGHT_TEST_GROUP";
+
+    /// A process in a group of this machine that needs so much memory: whether it got it.
+    fn in_a_group(group: &LoadGroup, mib: usize) -> bool {
+        let door = group.memory.as_ref().unwrap().join("cgroup.procs");
+        let name = "cgroup::tests::a_group_of_version_1_waits_for_memory_and_a_death_has_its_reason";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name]).env(CHILD, format!("{mib} {}", door.display()));
+        child.output().unwrap().status.success()
+    }
+
+    #[test]
+    fn a_group_of_version_1_waits_for_memory_and_a_death_has_its_reason() {
+        const LIMIT: u64 = 32 << 20;
+        if let Ok(text) = std::env::var(CHILD) {
+            let (mib, door) = text.split_once(' ').unwrap();
+            enter(&[door.into()]).unwrap();
+            std::hint::black_box(vec![1_u8; mib.parse::<usize>().unwrap() << 20]);
+            return;
+        }
+        let place = CgroupPlace::here();
+        let has_swap = fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1);
+        let made = if place.is_unified || has_swap { None } else { place.group(Some(LIMIT)).ok() };
+        let Some(group) = made.filter(|group| group.relief.is_some()) else {
+            eprintln!("skipped: no group of version 1 can be made here, or there is swap space");
+            return;
+        };
+        // half as much again as there is: it waits until the limit is raised
+        assert_eq!((in_a_group(&group, 48), group.death()), (true, None));
+        let limit = fs::read_to_string(group.memory.as_ref().unwrap().join(relief::LIMIT)).unwrap();
+        let limit: u64 = limit.trim().parse().unwrap();
+        assert!(limit > LIMIT && limit <= 2 * LIMIT, "{limit}");
+        // four times as much is too much
+        assert!(!in_a_group(&group, 128));
+        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its control group"));
+    }
+
+    /// It sets this test's thread alone.
+    #[test]
+    fn who_may_wait_for_memory_ends_with_the_one_who_gives_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let door = folder.path().join("cgroup.procs");
+        let entered = |control: &str| {
+            fs::write(folder.path().join("memory.oom_control"), control).unwrap();
+            enter(std::slice::from_ref(&door)).unwrap();
+            rustix::process::parent_process_death_signal().unwrap()
+        };
+        std::thread::scope(|scope| {
+            let tried = || {
+                assert_eq!(entered("oom_kill_disable 0\nunder_oom 0\n"), None);
+                assert_eq!(entered("oom_kill_disable 1\nunder_oom 0\n"), Some(Signal::KILL));
+            };
+            scope.spawn(tried).join().unwrap();
+        });
+    }
+
+    /// A cpuset of version 1 takes single threads: this test's is alone in it.
+    #[test]
+    fn who_enters_a_group_uses_no_more_processors_than_before() {
+        let top = Path::new("/sys/fs/cgroup/cpuset");
+        let narrow = top.join(format!("diskwright-test-{}", std::process::id()));
+        let allowed = sched_getaffinity(None).unwrap();
+        let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|processor| allowed.is_set(*processor)).unwrap();
+        if allowed.count() < 2 || fs::create_dir(&narrow).is_err() {
+            eprintln!("skipped: no cpuset of version 1 can be made, or there is one processor only");
+            return;
+        }
+        let within = || -> std::io::Result<_> {
+            fs::write(narrow.join("cpuset.mems"), fs::read_to_string(top.join("cpuset.mems"))?)?;
+            fs::write(narrow.join("cpuset.cpus"), last.to_string())?;
+            fs::write(narrow.join("tasks"), "0")?;
+            let before = sched_getaffinity(None)?;
+            enter(&[top.join("tasks")]).map_err(std::io::Error::other)?;
+            Ok((before, sched_getaffinity(None)?))
+        };
+        let outcome = std::thread::scope(|scope| scope.spawn(within).join());
+        // the thread may still be on its way out of it
+        for _ in 0..100 {
+            if fs::remove_dir(&narrow).is_ok() {
+                break;
+            }
+            crate::run::rest(std::time::Duration::from_millis(20));
+        }
+        let (before, after) = outcome.unwrap().unwrap();
+        assert!(before.count() == 1 && before.is_set(last) && after == before, "{before:?} {after:?}");
     }
 
     #[test]

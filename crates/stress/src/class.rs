@@ -39,6 +39,9 @@ pub struct StressClass {
     /// The highest level that makes sense, per cent.
     #[serde(default = "hundred")]
     pub most_level: u32,
+    /// How long it runs before its most is measured, milliseconds.
+    #[serde(default = "half_a_second")]
+    pub warm_up_ms: u64,
     /// Processors that it takes at least.
     #[serde(default)]
     pub processors: usize,
@@ -61,6 +64,10 @@ pub struct StressClass {
 
 fn hundred() -> u32 {
     100
+}
+
+fn half_a_second() -> u64 {
+    500
 }
 
 /// The file's root.
@@ -88,7 +95,13 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
         return Ok(class.clone());
     }
     let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
-    let near = nearest(name, ids.iter().copied()).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+    let named: Vec<&str> = all.iter().filter(|class| class.expects(name)).map(|class| class.id.as_str()).collect();
+    let near = match nearest(name, ids.iter().copied()) {
+        Some(near) => format!(" (did you mean `{near}`?)"),
+        // who wants to see a verdict types its name
+        None if !named.is_empty() => format!(" (`why` should say {name} of {})", named.join(", ")),
+        None => String::new(),
+    };
     Err(StressError::Usage(format!("there is no class `{name}`{near}; classes: {}", ids.join(", "))))
 }
 
@@ -132,6 +145,7 @@ mod tests {
         for class in &all {
             assert!(!class.expect.is_empty() && class.level <= class.most_level && class.level > 0, "{}", class.id);
             assert!(["processors", "per_s", "bytes_per_s", "fraction"].contains(&class.unit.as_str()), "{}", class.id);
+            assert!((100..=60_000).contains(&class.warm_up_ms), "{}", class.id);
             assert!(class.swap_mib == 0 || class.limit_mib > 0, "{}: swap is for what has a limit", class.id);
         }
         let mut ids: Vec<_> = all.iter().map(|class| &class.id).collect();
@@ -140,10 +154,25 @@ mod tests {
         assert_eq!(ids.len(), all.len());
     }
 
+    /// A maximum that others' disks and memory move needs room below it; a verdict that needs all of a part needs 100 %.
+    #[test]
+    fn levels_leave_room_where_the_maximum_moves() {
+        let level = |id: &str| find(id).unwrap().level;
+        for (id, most) in [("paging", 60), ("memory-limit", 80), ("file-cache", 80), ("disk-random", 80)] {
+            assert!(level(id) <= most, "{id}");
+        }
+        assert!(level("disk-metadata") < 100 && level("network") < 100);
+        for id in ["processor", "one-thread", "memory-bandwidth", "disk-sequential", "completions"] {
+            assert_eq!(level(id), 100, "{id}");
+        }
+    }
+
     #[test]
     fn a_mistyped_class_is_told_with_the_nearest() {
         let error = find("procesor").unwrap_err().to_string();
         assert!(error.contains("did you mean `processor`?") && error.contains("paging"), "{error}");
+        let error = find("cpu").unwrap_err().to_string();
+        assert!(error.contains("no class `cpu` (`why` should say cpu of processor, one-thread, "), "{error}");
         assert_eq!(find("paging").unwrap().id, "paging");
     }
 

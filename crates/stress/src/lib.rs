@@ -3,7 +3,7 @@
 //!
 //! Reading order: `class` (the classes are data, in `classes.toml`), `loads` (what each does, as small steps of
 //! workers), `pace` (how a share is held), `run` (what is the most, and then the share of it). Around a load stand
-//! `cgroup` (its own), `swap` (a swap file, where a class needs one) and `safety` (when it stops by itself).
+//! `cgroup` (its own, with `relief` where it would be killed), `swap` (a swap file, where a class needs one) and `safety` (when it stops by itself).
 //!
 //! Unsafe code: none.
 
@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod class;
 pub mod loads;
 pub mod pace;
+mod relief;
 pub mod run;
 pub mod safety;
 pub mod swap;

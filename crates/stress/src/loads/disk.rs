@@ -52,7 +52,7 @@ pub(super) fn random(class: &StressClass, options: &LoadOptions) -> Result<Stres
         let mut rng = Rng::new(options.seed, worker);
         reading(Arc::clone(&file), SMALL, move |count| rng.below(count), 1.0)
     };
-    Ok(StressLoad { workers: (0..MOST_WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+    Ok(StressLoad::new((0..MOST_WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
 pub(super) fn sequential(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
@@ -67,7 +67,7 @@ pub(super) fn sequential(class: &StressClass, options: &LoadOptions) -> Result<S
         };
         reading(Arc::clone(&file), LARGE, next, LARGE as f64)
     };
-    Ok(StressLoad { workers: (0..WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+    Ok(StressLoad::new((0..WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
 /// Each worker writes over its own part of a file, as the log of a database is.
@@ -85,7 +85,7 @@ pub(super) fn sync(class: &StressClass, options: &LoadOptions) -> Result<StressL
             Ok(1.0)
         })
     };
-    Ok(StressLoad { workers: (0..MOST_WORKERS).map(worker).collect(), most: LoadMost::MeasuredByDoubling })
+    Ok(StressLoad::new((0..MOST_WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
 pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
@@ -104,7 +104,7 @@ pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressL
         }))
     };
     let workers = (0..MOST_WORKERS).map(worker).collect::<Result<_, _>>()?;
-    Ok(StressLoad { workers, most: LoadMost::MeasuredByDoubling })
+    Ok(StressLoad::new(workers, LoadMost::MeasuredByDoubling))
 }
 
 /// A file comes under one name, gets another, and the one before it goes.

@@ -10,8 +10,8 @@ use diskwright_probe::engine::ring::IdleRing;
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::affinity::{WorkerPlace, on_each_processor, places};
 use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
 use crate::{StressError, io};
@@ -37,38 +37,22 @@ const PAIRS_PER_PROCESSOR: usize = 2;
 
 /// So many of them that each processor always has somebody to switch to.
 pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
-    let allowed = sched_getaffinity(None).map_err(failed)?;
-    let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
-    let pairs = processors.flat_map(|processor| [processor; PAIRS_PER_PROCESSOR]);
-    Ok(StressLoad { workers: pairs.map(pair).collect::<Result<_, _>>()?, most: LoadMost::Measured })
+    let pairs = on_each_processor(PAIRS_PER_PROCESSOR).into_iter().map(pair);
+    Ok(StressLoad::new(pairs.collect::<Result<_, _>>()?, LoadMost::Measured))
 }
 
-/// Keeps the calling thread on a processor.
-fn stay_on(processor: usize) -> Result<(), StressError> {
-    let mut only = CpuSet::new();
-    only.set(processor);
-    sched_setaffinity(None, &only).map_err(failed)
-}
-
-fn pair(processor: usize) -> Result<WorkStep, StressError> {
+fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
     let ((their_reading, our_writing), (our_reading, their_writing)) =
         (pipe().map_err(failed)?, pipe().map_err(failed)?);
     // it ends when our ends of the pipes are closed
     std::thread::spawn(move || {
         let mut byte = [0];
-        if stay_on(processor).is_ok() {
+        if place.stay().is_ok() {
             while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {
             }
         }
     });
-    // whichever thread takes the steps moves with the first
-    let mut thread = None;
-    Ok(Box::new(move || {
-        let own = std::thread::current().id();
-        if thread != Some(own) {
-            stay_on(processor)?;
-            thread = Some(own);
-        }
+    Ok(place.keep(Box::new(move || {
         let mut byte = [1];
         for _ in 0..TURNS {
             write(&our_writing, &byte).map_err(failed)?;
@@ -76,7 +60,7 @@ fn pair(processor: usize) -> Result<WorkStep, StressError> {
         }
         // there and back
         Ok(2.0 * TURNS as f64)
-    }))
+    })))
 }
 
 /// Threads that take turns on one lock, whose holder sleeps: nothing of the machine is used.
@@ -92,17 +76,17 @@ pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, Stre
             Ok(begun.elapsed().as_secs_f64())
         })
     };
-    Ok(StressLoad { workers: (0..24).map(worker).collect(), most: LoadMost::Known(1.0) })
+    Ok(StressLoad::new((0..24).map(worker).collect(), LoadMost::Known(1.0)))
 }
 
 /// A ring for each processor, whose requests do nothing: what is left is posting and taking completions.
 pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let failed = |error| StressError::Unavailable(format!("no io_uring: {error}"));
     drop(IdleRing::new(BATCH).map_err(failed)?);
-    let worker = |_| -> WorkStep {
+    let worker = |place: WorkerPlace| -> WorkStep {
         // a ring takes requests of the thread that made it alone
         let mut own: Option<(ThreadId, IdleRing)> = None;
-        Box::new(move || {
+        place.keep(Box::new(move || {
             let this = std::thread::current().id();
             let kept = own.take().filter(|(thread, _)| *thread == this);
             let (_, ring) = own.insert(match kept {
@@ -110,9 +94,9 @@ pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<Stre
                 None => (this, IdleRing::new(BATCH).map_err(failed)?),
             });
             Ok(ring.turn().map_err(io(Path::new("io_uring"), "failed"))? as f64)
-        })
+        }))
     };
-    Ok(StressLoad { workers: (0..options.processors.max(1)).map(worker).collect(), most: LoadMost::Measured })
+    Ok(StressLoad::new(places(options.processors.max(1)).map(worker).collect(), LoadMost::Measured))
 }
 
 /// Files that all programs together may still open, by the kernel's count of them (`/proc/sys/fs/file-nr`).
@@ -140,7 +124,7 @@ pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<Stre
         crate::run::rest(Duration::from_millis(5));
         Ok(1.0)
     });
-    Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(move || reached)) })
+    Ok(StressLoad::new(vec![step], LoadMost::Filled(Box::new(move || reached))))
 }
 
 #[cfg(test)]

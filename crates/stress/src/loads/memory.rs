@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use diskwright_base::Rng;
 use diskwright_workload::files::WorkFile;
+use rustix::io::Errno;
 
+use super::affinity::places;
 use super::{LoadMost, LoadOptions, StressLoad, WorkStep, filled};
 use crate::class::StressClass;
 use crate::{StressError, io};
@@ -23,8 +25,8 @@ const TOUCHED: usize = 16;
 pub(super) fn bandwidth(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let blocks = 2 * options.processors.max(1) as u64;
     let block = (((class.memory_mib << 20) / blocks) as usize).max(COPIED) / COPIED * COPIED;
-    let workers = (0..options.processors).map(|_| copying(block)).collect();
-    Ok(StressLoad { workers, most: LoadMost::Measured })
+    let workers = places(options.processors).map(|place| place.keep(copying(block))).collect();
+    Ok(StressLoad::new(workers, LoadMost::Measured))
 }
 
 fn copying(block: usize) -> WorkStep {
@@ -64,7 +66,7 @@ pub(super) fn under(class: &StressClass, options: &LoadOptions) -> Result<Stress
         crate::run::rest(Duration::from_millis(2));
         Ok(1.0)
     });
-    Ok(StressLoad { workers: vec![step], most: LoadMost::Filled(Box::new(used)) })
+    Ok(StressLoad::new(vec![step], LoadMost::Filled(Box::new(used))))
 }
 
 /// Memory of its own for three quarters of the limit, and a file of half the limit: a quarter more than there may be.
@@ -83,7 +85,7 @@ pub(super) fn limit(class: &StressClass, options: &LoadOptions) -> Result<Stress
             first()
         });
         let workers = std::iter::once(step).chain(workers).collect();
-        return Ok(StressLoad { workers, most: LoadMost::Measured });
+        return Ok(StressLoad::new(workers, LoadMost::Measured));
     }
     Err(StressError::Unavailable("no worker".into()))
 }
@@ -96,16 +98,30 @@ pub(super) fn file_cache(class: &StressClass, options: &LoadOptions) -> Result<S
     rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::Random)
         .map_err(io(&options.folder, "cannot be read at random"))?;
     let workers = (0..4).map(|worker| reading(Arc::clone(&file), bytes, Rng::new(options.seed, worker))).collect();
-    Ok(StressLoad { workers, most: LoadMost::Measured })
+    Ok(StressLoad::new(workers, LoadMost::Measured))
+}
+
+/// In a group that waits for memory, threads that touch it wait, but reads end with an error: there was no page for the
+/// file's content, or none for the reader's own memory that was swapped out. The next try may have it.
+fn is_short_of_memory(error: &std::io::Error) -> bool {
+    [Errno::NOMEM, Errno::FAULT].iter().any(|short| error.raw_os_error() == Some(short.raw_os_error()))
 }
 
 fn reading(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
     let mut page = vec![0_u8; PAGE];
     Box::new(move || {
         let offset = rng.below(bytes / PAGE as u64) * PAGE as u64;
-        file.file().read_exact_at(&mut page, offset).map_err(io(file.path(), "cannot be read"))?;
-        black_box(&mut page);
-        Ok(1.0)
+        match file.file().read_exact_at(&mut page, offset) {
+            Ok(()) => {
+                black_box(&mut page);
+                Ok(1.0)
+            }
+            Err(error) if is_short_of_memory(&error) => {
+                crate::run::rest(Duration::from_millis(1));
+                Ok(0.0)
+            }
+            Err(error) => Err(io(file.path(), "cannot be read")(error)),
+        }
     })
 }
 
@@ -122,5 +138,17 @@ pub(super) fn paging(class: &StressClass, options: &LoadOptions) -> Result<Stres
             Ok(TOUCHED as f64)
         })
     };
-    Ok(StressLoad { workers: (0..2).map(touching).collect(), most: LoadMost::Measured })
+    Ok(StressLoad::new((0..2).map(touching).collect(), LoadMost::Measured))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_for_which_there_was_no_memory_is_tried_again() {
+        for (number, again) in [(12, true), (14, true), (5, false), (9, false)] {
+            assert_eq!(is_short_of_memory(&std::io::Error::from_raw_os_error(number)), again, "{number}");
+        }
+    }
 }

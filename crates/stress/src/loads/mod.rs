@@ -1,5 +1,6 @@
 //! What each class does: workers, each a function that does one small step at a time.
 
+mod affinity;
 mod disk;
 mod kernel;
 mod memory;
@@ -7,6 +8,7 @@ mod network;
 mod processor;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use diskwright_workload::files::WorkFile;
 
@@ -34,6 +36,15 @@ pub struct StressLoad {
     pub workers: Vec<WorkStep>,
     /// What 100 % is.
     pub most: LoadMost,
+    /// How long it runs before that is measured.
+    pub warm_up: Duration,
+}
+
+impl StressLoad {
+    /// With a warm-up that `prepare` takes from the class.
+    fn new(workers: Vec<WorkStep>, most: LoadMost) -> StressLoad {
+        StressLoad { workers, most, warm_up: Duration::ZERO }
+    }
 }
 
 /// Where and how a load is made.
@@ -83,7 +94,8 @@ pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad,
     let Some((_, maker)) = maker else {
         return Err(StressError::Usage(format!("nothing makes the class {}", class.id)));
     };
-    maker(class, options)
+    let warm_up = Duration::from_millis(class.warm_up_ms);
+    Ok(StressLoad { warm_up, ..maker(class, options)? })
 }
 
 /// A file of the class's size with written content, no part of which is in the file cache.
@@ -109,13 +121,23 @@ mod tests {
     use crate::class::classes;
     use crate::run::{hold, scale};
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
 
     #[test]
     fn every_class_has_a_maker_and_every_maker_a_class() {
         let ids: Vec<String> = classes().unwrap().into_iter().map(|class| class.id).collect();
         let makers: Vec<&str> = MAKERS.iter().map(|(id, _)| *id).collect();
         assert_eq!(ids, makers);
+    }
+
+    #[test]
+    fn a_load_is_warmed_up_for_as_long_as_its_class_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LoadOptions { folder: folder.path().to_path_buf(), processors: 1, ..LoadOptions::default() };
+        let mut class = crate::class::find("one-thread").unwrap();
+        assert_eq!(prepare(&class, &options).unwrap().warm_up, Duration::from_millis(500));
+        class.warm_up_ms = 1700;
+        assert_eq!(prepare(&class, &options).unwrap().warm_up, Duration::from_millis(1700));
+        assert_eq!(crate::class::find("paging").unwrap().warm_up_ms, 5000);
     }
 
     #[test]

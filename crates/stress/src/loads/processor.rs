@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use diskwright_workload::clock::thread_time;
 
+use super::affinity::{WorkerPlace, places};
 use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
 use crate::StressError;
 use crate::class::StressClass;
@@ -13,12 +14,14 @@ use crate::class::StressClass;
 const ROUNDS: u64 = 200_000;
 
 pub(super) fn all(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let workers = (0..options.processors).map(|worker| computing(worker as u64)).collect();
-    Ok(StressLoad { workers, most: LoadMost::Known(options.processors as f64) })
+    let worker = |(place, worker): (WorkerPlace, u64)| place.keep(computing(worker));
+    let workers = places(options.processors).zip(0..).map(worker).collect();
+    Ok(StressLoad::new(workers, LoadMost::Known(options.processors as f64)))
 }
 
-pub(super) fn one(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    all(class, &LoadOptions { processors: 1, ..options.clone() })
+/// It may run anywhere, as a program of one thread does.
+pub(super) fn one(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+    Ok(StressLoad::new(vec![computing(0)], LoadMost::Known(1.0)))
 }
 
 fn computing(seed: u64) -> WorkStep {

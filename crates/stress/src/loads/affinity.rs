@@ -1,0 +1,107 @@
+//! Workers that stay on a processor. Where a class has one worker for each processor, a worker that moves leaves one
+//! processor idle and another with two. Threads that wake each other wait for each other if they are on two processors.
+
+use std::io;
+use std::iter::repeat_n;
+use std::thread::ThreadId;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::WorkStep;
+
+/// Where a worker runs: on one processor, or anywhere if the kernel does not say which there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WorkerPlace(Option<usize>);
+
+/// So many places on each processor that this program may use. A mask (`taskset`) and a cpuset both narrow these.
+pub(super) fn on_each_processor(places: usize) -> Vec<WorkerPlace> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        // more processors than a set of this size holds
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        return vec![WorkerPlace(None); places * processors];
+    };
+    let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    processors.flat_map(|processor| repeat_n(WorkerPlace(Some(processor)), places)).collect()
+}
+
+/// A place for each of so many workers, spread over these processors. A limit of processor time may allow fewer workers
+/// than there are processors.
+pub(super) fn places(workers: usize) -> impl Iterator<Item = WorkerPlace> {
+    on_each_processor(1).into_iter().cycle().take(workers)
+}
+
+impl WorkerPlace {
+    /// Keeps the calling thread there.
+    pub(super) fn stay(self) -> io::Result<()> {
+        let Some(processor) = self.0 else { return Ok(()) };
+        let mut only = CpuSet::new();
+        only.set(processor);
+        Ok(sched_setaffinity(None, &only)?)
+    }
+
+    /// Keeps whichever thread takes the steps there: each stretch of a load has threads of its own.
+    pub(super) fn keep(self, mut step: WorkStep) -> WorkStep {
+        let mut thread: Option<ThreadId> = None;
+        Box::new(move || {
+            let own = std::thread::current().id();
+            if thread != Some(own) {
+                self.stay().map_err(crate::io("processor".as_ref(), "a thread cannot stay on it"))?;
+                thread = Some(own);
+            }
+            step()
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    use super::*;
+
+    /// Numbers of the processors on which the calling thread may run.
+    pub(in crate::loads) fn allowed_here() -> Vec<usize> {
+        let set = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
+    }
+
+    #[test]
+    fn each_thread_that_takes_a_step_stays_on_the_workers_processor() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = allowed_here();
+        let mut steps: Vec<WorkStep> = places(all.len()).map(|place| place.keep(noting(&seen))).collect();
+        // a measurement and the load itself are done by different threads
+        for _ in 0..2 {
+            for step in &mut steps {
+                thread::scope(|scope| scope.spawn(|| (step().unwrap(), step().unwrap())).join().unwrap());
+            }
+        }
+        let expected: Vec<Vec<usize>> =
+            [&all[..], &all[..]].concat().iter().flat_map(|one| [vec![*one], vec![*one]]).collect();
+        assert_eq!(*seen.lock().unwrap(), expected);
+        assert_eq!(allowed_here(), all, "a thread that takes no steps may run anywhere");
+    }
+
+    fn noting(seen: &Arc<Mutex<Vec<Vec<usize>>>>) -> WorkStep {
+        let seen = Arc::clone(seen);
+        Box::new(move || {
+            seen.lock().unwrap().push(allowed_here());
+            Ok(1.0)
+        })
+    }
+
+    #[test]
+    fn only_processors_that_the_program_may_use_are_taken() {
+        let last = *allowed_here().last().unwrap();
+        let there = WorkerPlace(Some(last));
+        let (few, pairs) = thread::spawn(move || {
+            // as `taskset` does before it starts a program
+            there.stay().unwrap();
+            (places(3).collect::<Vec<_>>(), on_each_processor(2))
+        })
+        .join()
+        .unwrap();
+        assert_eq!((few, pairs), (vec![there; 3], vec![there; 2]));
+    }
+}
