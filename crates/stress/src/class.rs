@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(ids.len(), all.len());
     }
 
-    /// A maximum that others' disks and memory move needs room below it; a verdict that needs all of a part needs 100 %.
+    /// A maximum that moves needs room below it; a verdict that needs all of a part needs 100 %.
     #[test]
     fn levels_leave_room_where_the_maximum_moves() {
         let level = |id: &str| find(id).unwrap().level;

@@ -3,7 +3,8 @@
 //!
 //! Reading order: `class` (the classes are data, in `classes.toml`), `loads` (what each does, as small steps of
 //! workers), `pace` (how a share is held), `run` (what is the most, and then the share of it). Around a load stand
-//! `cgroup` (its own, with `relief` where it would be killed), `swap` (a swap file, where a class needs one) and `safety` (when it stops by itself).
+//! `cgroup` (its own), `relief` (more memory for a group that waits for it), `swap` (a swap file, where a class needs
+//! one) and `safety` (when it stops by itself).
 //!
 //! Unsafe code: none.
 

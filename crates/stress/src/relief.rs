@@ -1,6 +1,6 @@
 //! A group of version 1 that waits for memory instead of being killed. Under a load that fills its group, the kernel
-//! finds nothing that can go at once, although swap space is free, and kills. With its killer off, those who need memory
-//! wait. Nobody else frees any then, so that whoever made the group raises its limit a little.
+//! finds nothing that can go at once, although swap space is free, and kills. With its killer off, those who need
+//! memory wait. Nobody else frees any then, so that whoever made the group raises its limit a little.
 //!
 //! The group's processes cannot do this: they are who waits, and to read a file takes memory, too.
 
