@@ -34,8 +34,7 @@ pub struct PlanAnswer {
     pub notes: Vec<String>,
 }
 
-/// What the response limit is called where it binds.
-pub const RESPONSE: &str = "response";
+pub use crate::judged::RESPONSE;
 
 /// A design of the short list.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -7,17 +7,18 @@ use diskwright_base::units::{digits, display};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
-use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RESPONSE, RejectedDesign};
+use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
 use crate::bought::bought;
 use crate::context::{PlanContext, by_cost, missed};
 use crate::demand::Demand;
 use crate::describe;
 use crate::doubtful::{TRIES, decided, simulate_doubtful};
+use crate::judged::{LOAD, RESPONSE};
 use crate::limits::PlanLimits;
 use crate::notes;
 use crate::parts::parts;
 use crate::paths::controllers;
-use crate::search::{DesignFailure, JudgedDesign, LOAD, SearchOutcome, search, worst_failure};
+use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search, worst_failure};
 
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
@@ -156,8 +157,8 @@ fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
 }
 
 /// Where nothing meets the demand: what misses it by least. Analysis and simulation are not equally strict, so what is
-/// nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand in the
-/// simulation, nothing is left that it misses.
+/// nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand in
+/// the simulation, nothing is left that it misses.
 fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
     let with_worst = |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
     let factor = |judged: &JudgedDesign| judged.failure.as_ref().map_or(0.0, |failure| failure.factor);
@@ -376,7 +377,6 @@ mod tests {
             .filter_map(|told| failing.iter().copied().find(|judged| context.title(judged) == told.design))
             .collect();
         let cheapest = &failing[..MOST_REJECTED];
-        println!("{} {} {} {told:#?}", sorts(&failing), sorts(cheapest), sorts(&found));
         assert!(told.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{told:?}");
         assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{told:?}");
         assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");

@@ -6,6 +6,11 @@ use crate::analysis::DesignResponse;
 use crate::paths::JudgedPath;
 use crate::simulated::SimulatedResponse;
 
+/// What the response limit is called where it binds.
+pub const RESPONSE: &str = "response";
+/// What makes a design as large as it is, where fewer hold the data and cannot keep up.
+pub(crate) const LOAD: &str = "load";
+
 /// A design that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedDesign {

@@ -12,7 +12,6 @@ use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
-use crate::answer::RESPONSE;
 use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
@@ -23,9 +22,7 @@ use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::period::PricePeriod;
 
 pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
-
-/// What makes a design as large as it is, where fewer hold the data and cannot keep up.
-pub(crate) const LOAD: &str = "load";
+use crate::judged::{LOAD, RESPONSE};
 
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;

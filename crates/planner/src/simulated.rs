@@ -42,12 +42,12 @@ const KEEPS_UP: (f64, f64) = (0.97, 4.0);
 const REBUILD_S: f64 = 60.0;
 /// With fewer requests than this nothing can be said.
 const LEAST_REQUESTS: f64 = 30.0;
-/// Share of time from which a member counts as always busy. Its queue may be long and stable, as more requests to choose
-/// from shorten the way of the arm, or grow for ever.
+/// Share of time from which a member counts as always busy. Its queue may be long and stable, as more requests to
+/// choose from shorten the way of the arm, or grow for ever.
 const FULL: f64 = 0.999;
 /// Whether it grows is seen in a run so many times as long: the mean response is then at most so many times the first
-/// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a queue
-/// that grows with time makes it four times as long.
+/// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a
+/// queue that grows with time makes it four times as long.
 const STABLE: (f64, f64) = (4.0, 1.2);
 /// Requests for each member that a run has at least: with fewer, a queue that fills is no longer than one that grows.
 const LEAST_EACH: u32 = 250;

@@ -85,7 +85,7 @@ fn what_stands_on_disks_counts_where_it_is_named() {
 
 #[test]
 fn what_stands_on_another_that_is_named_counts_there_once() {
-    for (names, at, reads) in [
+    for (names, host, reads) in [
         (&["sda", "sda1"][..], "sda", 100.0),
         (&["sda1", "sda"], "sda", 100.0),
         (&["dm-1", "sda1"], "sda1", 30.0),
@@ -95,7 +95,7 @@ fn what_stands_on_another_that_is_named_counts_there_once() {
     ] {
         let (_, found, notes) = counted(names);
         assert_eq!(found, reads, "{names:?}");
-        assert!(notes.contains(&format!("part of that of {at}, which is named too")), "{names:?}: {notes}");
+        assert!(notes.contains(&format!("part of that of {host}, which is named too")), "{names:?}: {notes}");
         assert!(!notes.contains("is not counted"), "{names:?}: {notes}");
     }
     // a volume over two disks of which one is named

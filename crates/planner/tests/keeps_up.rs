@@ -9,7 +9,7 @@ use diskwright_planner::{Demand, PlanLimits};
 use diskwright_simulator::ArrayLevel;
 
 /// An array of large disks at a share of what it sustains by the analysis.
-fn at(share: f64, (level, count): (ArrayLevel, u16), requests: u32) -> SimulatedResponse {
+fn loaded(share: f64, (level, count): (ArrayLevel, u16), requests: u32) -> SimulatedResponse {
     let demand = Demand::typed(700.0, 300.0, 8192.0);
     let limits = PlanLimits { drives: vec!["st18000nm000j".into()], ..PlanLimits::usual(built_in(), "2026-11-23") };
     let part = parts(&demand, &limits).expect("a drive").remove(0);
@@ -25,7 +25,7 @@ fn a_long_queue_that_does_not_grow_keeps_up() {
     let mut full = 0;
     for array in ARRAYS {
         for share in [0.85, 0.9] {
-            let [short, long] = [5_000, 20_000].map(|requests| at(share, array, requests));
+            let [short, long] = [5_000, 20_000].map(|requests| loaded(share, array, requests));
             full += u32::from(short.busiest >= 0.999);
             let means = [short, long].map(|found| found.response_s.map_or(f64::NAN, |response| response[0]));
             // NaN is no agreement: both keep up
@@ -39,7 +39,7 @@ fn a_long_queue_that_does_not_grow_keeps_up() {
 fn a_queue_that_grows_does_not_keep_up() {
     for array in ARRAYS {
         for (share, requests) in [(1.3, 5_000), (1.3, 20_000), (2.0, 5_000), (2.0, 20_000)] {
-            let found = at(share, array, requests);
+            let found = loaded(share, array, requests);
             assert_eq!(found.response_s, None, "{array:?} at {share}, {requests} requests: {found:?}");
             assert!(found.busiest >= 0.999, "{found:?}");
         }

@@ -60,8 +60,8 @@ impl SimulationOutcome {
         if !self.is_measured() {
             let (end, warm_up) = (seconds(report.to), seconds(self.system.watch.warm_up));
             return Some(format!(
-                "nothing was measured: the load ended after {end}, within the warm-up of {warm_up}; shorten the warm-up \
-                 (watch.warm_up) or make the load last longer (its operations or phases)"
+                "nothing was measured: the load ended after {end}, within the warm-up of {warm_up}; shorten the \
+                 warm-up (watch.warm_up) or make the load last longer (its operations or phases)"
             ));
         }
         let is_idle = screen::fullest(self).is_none() && report.workloads.iter().all(|w| w.counts.requests() == 0);

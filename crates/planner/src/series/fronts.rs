@@ -36,8 +36,8 @@ pub(super) struct LeftOutDevices {
 }
 
 impl LogDevices {
-    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them. What stands on
-    /// disks (partitions, volumes, loop devices) counts where it is named, but not beside what it stands on.
+    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them. What stands
+    /// on disks (partitions, volumes, loop devices) counts where it is named, but not beside what it stands on.
     pub fn keep(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
         let is_asked = |front: &FrontDevice| only.iter().any(|name| front.is(name));
         let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
@@ -50,7 +50,7 @@ impl LogDevices {
                 let under = |lower: &&String| reaches(topology, name, lower, 0);
                 let disk = disks.iter().find(|front| front.shares(name, topology)).map(|front| &front.name);
                 match disk.or_else(|| stacked.iter().find(under)) {
-                    Some(at) => left_out.within.push((name.clone(), self.told_within(name, at, topology))),
+                    Some(host) => left_out.within.push((name.clone(), self.told_within(name, host, topology))),
                     None => self.fronts.push(FrontDevice {
                         level: topology.device(name).and_then(|device| device.level),
                         ..lone(name, Some(topology))
@@ -81,16 +81,18 @@ impl LogDevices {
     }
 
     /// What to know of a device that counts at another one.
-    fn told_within(&self, name: &str, at: &str, topology: &Topology) -> String {
+    fn told_within(&self, name: &str, host: &str, topology: &Topology) -> String {
         let leaves = topology.leaves(name);
         let is_named =
-            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.leaves(at).contains(&leaf);
+            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.leaves(host).contains(&leaf);
         let elsewhere: Vec<&str> = leaves.into_iter().filter(|leaf| !is_named(leaf)).collect();
         let also = match elsewhere.is_empty() {
             true => String::new(),
             false => format!("; its load on {} is not counted", elsewhere.join(", ")),
         };
-        format!("{name}: its load is part of that of {at}, which is named too, and counts there, once{also} (--device)")
+        format!(
+            "{name}: its load is part of that of {host}, which is named too, and counts there, once{also} (--device)"
+        )
     }
 
     /// Whether a swap area lies on one of the devices.

@@ -307,8 +307,8 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// What a program does on a processor before its request. Programs take turns there, so that all have the same part
-    /// of it, and how their work is distributed does not matter (processor sharing: Baskett, Chandy, Muntz and Palacios,
-    /// "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2), 1975).
+    /// of it, and how their work is distributed does not matter (processor sharing: Baskett, Chandy, Muntz and
+    /// Palacios, "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2), 1975).
     fn compute(&self, time_s: f64) -> ForkStep {
         let visit = Visit { center: self.processors, work: ServiceDemand::InTurns(time_s), times: 1.0 };
         let visits = (time_s > 0.0).then_some(visit);
