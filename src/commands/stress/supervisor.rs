@@ -169,7 +169,12 @@ impl StressRun {
 
     fn died(&mut self) -> Failure {
         match self.process.child.wait() {
-            Ok(status) => Failure::Failed(format!("the load died ({status}); nothing was left behind")),
+            Ok(status) => {
+                // a signal alone does not say whose it was
+                let reason = self.group.as_ref().and_then(LoadGroup::death);
+                let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
+                Failure::Failed(format!("the load died ({reason}); nothing was left behind"))
+            }
             Err(error) => error.into(),
         }
     }
