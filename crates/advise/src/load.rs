@@ -35,7 +35,7 @@ pub struct DiskLoad {
     lone_reads: Vec<[f64; 3]>,
     /// Busy seconds of the same ticks.
     lone_busy: Vec<f64>,
-    /// Of ticks with many writes in flight: seconds, bytes written, bytes in flight times seconds.
+    /// Of ticks with many writes in flight and no pause: seconds, bytes written, bytes in flight times seconds.
     queued_writes: [f64; 3],
 }
 
@@ -50,6 +50,9 @@ pub struct HostLoad {
     pub health: BTreeMap<String, HealthLoad>,
     /// Mean of other counters, by counter and instance.
     pub means: BTreeMap<(String, String), f64>,
+    /// The last that was seen of filesystems, by mount point: bytes for users, all bytes, free inodes, all inodes.
+    /// `NaN` for what the log lacks.
+    pub space: BTreeMap<String, [f64; 4]>,
 }
 
 /// Counters whose mean is kept.
@@ -78,6 +81,12 @@ const MEANS: &[&str] = &[
 const ALONE: f64 = 1.5;
 /// Writes in flight from which they queue.
 const QUEUED: f64 = 4.0;
+/// Share of the time that a disk is busy from which it writes as fast as it can. A disk with pauses could do more.
+const SATURATED: f64 = 0.9;
+
+/// Counters whose last value is kept, of each filesystem.
+const SPACE: [&str; 4] =
+    ["logical_disk.free_bytes", "logical_disk.total_bytes", "logical_disk.inodes_free", "logical_disk.inodes_total"];
 
 /// Collects a load from frames.
 #[derive(Default)]
@@ -87,6 +96,7 @@ pub struct HostLoadReader {
     disks: Vec<(String, DiskPlans)>,
     health: HealthReader,
     means: Vec<((String, String), CounterPlan)>,
+    space: Vec<(String, [Option<CounterPlan>; 4])>,
     sums: BTreeMap<(String, String), (CounterPlan, CounterSummary)>,
 }
 
@@ -134,12 +144,27 @@ impl HostLoadReader {
             let (_, sum) = self.sums.entry(name.clone()).or_insert_with(|| (plan.clone(), CounterSummary::default()));
             sum.add(&plan.summarise(frame, |_| true));
         }
+        self.last_space(frame);
+    }
+
+    fn last_space(&mut self, frame: &Frame) {
+        let mut values = Vec::new();
+        for (mount, plans) in &self.space {
+            let kept = self.load.space.entry(mount.clone()).or_insert([f64::NAN; 4]);
+            for (plan, kept) in plans.iter().zip(kept) {
+                let Some(plan) = plan else { continue };
+                plan.values(frame, &mut values);
+                *kept = values.iter().rev().find(|value| value.is_finite()).copied().unwrap_or(*kept);
+            }
+        }
     }
 
     /// All that was taken in; `None` where that was nothing.
     #[must_use]
     pub fn finish(mut self) -> Option<HostLoad> {
         self.load.health = self.health.finish();
+        // those that were mounted at the end
+        self.load.space.retain(|mount, _| self.space.iter().any(|(last, _)| last == mount));
         for (name, (plan, sum)) in &self.sums {
             plan.value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
         }
@@ -154,6 +179,9 @@ impl HostLoadReader {
             .iter()
             .map(|disk| ((*disk).to_owned(), DiskPlans(DISK_COUNTERS.map(|counter| plan(counter, disk)))))
             .collect();
+        let mounts = schema.instances("logical_disk");
+        self.space =
+            mounts.iter().map(|mount| ((*mount).to_owned(), SPACE.map(|counter| plan(counter, mount)))).collect();
         self.health.resolve(schema);
         self.means.clear();
         for counter in MEANS {
@@ -193,7 +221,8 @@ impl DiskLoad {
             self.lone_reads.push([reads * seconds, read_bytes * seconds, read_queue * seconds]);
             self.lone_busy.push(known(busy) * seconds);
         }
-        if write_queue >= QUEUED && writes > 0.0 && write_bytes.is_finite() {
+        let has_pauses = busy < SATURATED;
+        if write_queue >= QUEUED && !has_pauses && writes > 0.0 && write_bytes.is_finite() {
             let in_flight = write_queue * write_bytes / writes;
             let [length, bytes, bytes_s] = &mut self.queued_writes;
             *length += seconds;

@@ -27,6 +27,10 @@ pub struct HostScene {
     pub(crate) ceilings: Vec<Ceiling>,
     /// Facts are there at all; a log without them is judged by its topology alone.
     pub has_facts: bool,
+    /// The facts are of now; those of a log or a copy are older than the last counters.
+    is_present: bool,
+    /// Mount points that only the counters show.
+    newly_mounted: Vec<String>,
 }
 
 /// Devices that are no disks whatever their name says.
@@ -43,7 +47,8 @@ impl HostScene {
     #[must_use]
     pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
         let roots = if root == Path::new("/") { Roots::default() } else { Roots::under(root) };
-        HostScene::of(HostTree::read(root), topology::read(&roots), role)
+        let is_present = root == Path::new("/");
+        HostScene { is_present, ..HostScene::of(HostTree::read(root), topology::read(&roots), role) }
     }
 
     /// A host of which these facts and devices are known.
@@ -54,13 +59,31 @@ impl HostScene {
         let found = ServerRole::of(&tree);
         let (role, role_from) = role.map_or(found, |role| (role, None));
         let has_facts = !tree.files.is_empty();
-        HostScene { tree, topology, mounts, space, role, role_from, load: None, ceilings: Vec::new(), has_facts }
+        HostScene {
+            tree,
+            topology,
+            mounts,
+            space,
+            role,
+            role_from,
+            load: None,
+            ceilings: Vec::new(),
+            has_facts,
+            is_present: false,
+            newly_mounted: Vec::new(),
+        }
     }
 
     /// The same with what a log shows of its load, and what its disks were measured to do.
     #[must_use]
     pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
         self.ceilings = diskwright_base::ceiling::settle(Some(&self.topology), ceilings);
+        if let Some(load) = load.as_ref().filter(|_| !self.is_present) {
+            let known: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
+            self.space = space::newest(std::mem::take(&mut self.space), &load.space);
+            let is_new = |point: &String| !known.contains(point) && !self.mounts.iter().any(|m| m.point == *point);
+            self.newly_mounted = self.space.iter().map(|space| space.mount.clone()).filter(is_new).collect();
+        }
         self.load = load;
         self
     }
@@ -104,7 +127,9 @@ impl HostScene {
             CheckObject::Filesystem => {
                 let local =
                     mounts::local(&self.mounts).into_iter().filter(|m| !CONTAINER_FILES.contains(&m.point.as_str()));
-                local.map(|mount| mount.point.clone()).collect()
+                let mut points: Vec<String> = local.map(|mount| mount.point.clone()).collect();
+                points.extend(self.newly_mounted.iter().cloned());
+                points
             }
             CheckObject::Cgroup => self.cgroups(),
         }

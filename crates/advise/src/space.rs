@@ -3,6 +3,7 @@
 //!
 //! The answers are a text in the tree, so that they travel with the other facts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -86,6 +87,32 @@ pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
         Some(FilesystemSpace { mount, block_bytes, blocks, free, inodes, inodes_free })
     };
     text.lines().filter_map(read).collect()
+}
+
+/// The same with what a log's counters showed last: bytes for users, all bytes, free inodes, all inodes.
+pub(crate) fn newest(facts: Vec<FilesystemSpace>, last: &BTreeMap<String, [f64; 4]>) -> Vec<FilesystemSpace> {
+    let mut found = facts;
+    for (mount, [free, blocks, inodes_free, inodes]) in last {
+        // sums over all, and volumes of other systems, are no mount points
+        if !mount.starts_with('/') || !(free + blocks).is_finite() || *blocks <= 0.0 {
+            continue;
+        }
+        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let (inodes, inodes_free) = (known(*inodes), known(*inodes_free));
+        let newer = FilesystemSpace {
+            mount: mount.clone(),
+            block_bytes: 1.0,
+            blocks: *blocks,
+            free: *free,
+            inodes,
+            inodes_free,
+        };
+        match found.iter_mut().find(|space| space.mount == *mount) {
+            Some(space) => *space = newer,
+            None => found.push(newer),
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ const MIB: f64 = 1_048_576.0;
 /// Seconds of writing that may be dirty before it is worth a word, and what is proposed.
 const TOO_MUCH_S: f64 = 10.0;
 const GOOD_S: f64 = 2.0;
+/// Work in flight, seconds, from which a commit behind it waits for a time that counts.
+const WAITS_S: f64 = 0.1;
 /// The least that is proposed; below this a burst of small files stops its writer.
 const LEAST: f64 = 16.0 * MIB;
 
@@ -79,7 +81,7 @@ fn is_own(device: &diskwright_base::Device) -> bool {
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
-        let because = "the disks' write rate is unknown: no log shows queued writes, and no probe result is saved";
+        let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no probe result is saved";
         return CheckOutcome::Unknown(because.into());
     };
     let seconds = limit / speed;
@@ -106,7 +108,7 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
         ("proc/sys/vm/dirty_background_ratio".into(), "0".into()),
         ("proc/sys/vm/dirty_ratio".into(), "0".into()),
     ];
-    if let Some((share, writes)) = queued {
+    if let Some((share, writes)) = queued.filter(|(_, writes)| writes.in_flight >= WAITS_S * writes.bytes_per_s) {
         let wait = writes.in_flight / writes.bytes_per_s;
         let factor = writes.factor(upper, lower);
         let text = format!(
