@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diskwright_base::{Schema, Series, Tick};
-use diskwright_datastore::{LogWriter, WriterOptions};
+use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 
 use crate::common::{command, diskwright, folder, said, success, text, until};
 
@@ -260,4 +260,93 @@ fn a_log_that_has_ended_is_watched_on_where_a_time_is_given() {
     assert_eq!(watched.status.code(), Some(1), "{}", said(&watched));
     assert!(said(&watched).contains("--fail-on: alert own.always began"), "{}", said(&watched));
     assert!(!said(&watched).contains("the log ended"), "{}", said(&watched));
+}
+
+/// A recorder that has written its first tick.
+fn recorder(log: &Path, more: &[&str]) -> Child {
+    let words = [&["record", text(log), "--every", "200ms"], more].concat();
+    let child = command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
+    until("a tick", || LogReader::open(log).is_ok_and(|reader| reader.range().is_ok_and(|range| range.is_some())));
+    child
+}
+
+/// What comes of watching a log, with what any machine may raise left out.
+fn watching(log: &Path, more: &[&str]) -> Child {
+    let arguments = ["watch", text(log), "--no-screen", "--no-alert", "verdict.stable"];
+    let words = [&arguments, more, without_at_once().as_slice()].concat();
+    command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
+}
+
+#[test]
+fn a_log_that_its_recorder_ended_is_watched_to_its_end_and_no_longer() {
+    let log = folder("alerts-ended").join("log");
+    let mut recorder = recorder(&log, &["--for", "4s"]);
+    let followed = watching(&log, &["--fail-on", "recorder.silent"]);
+    let waited = watching(&log, &["--fail-on", "recorder.silent", "--for", "20s"]);
+    assert!(recorder.wait().expect("an end").success());
+    // its last tick is as young as that of a log that is being recorded
+    let screen = diskwright(&["watch", text(&log), "--once"]);
+    let heading = String::from_utf8_lossy(&screen.stdout).lines().next().unwrap_or_default().to_owned();
+    assert!(heading.contains("  log  "), "{heading}");
+    let after = watching(&log, &["--fail-on", "recorder.silent"]);
+    let ended = Instant::now();
+    for watched in [after, followed] {
+        let done = watched.wait_with_output().expect("an end");
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        assert!(said(&done).contains("the log ended at"), "{}", said(&done));
+    }
+    assert!(ended.elapsed() < Duration::from_secs(10), "before a recorder is silent");
+    let done = waited.wait_with_output().expect("an end");
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+}
+
+#[test]
+fn a_recorder_that_was_killed_is_silent_for_those_who_followed_its_log() {
+    let log = folder("alerts-killed").join("log");
+    let mut recorder = recorder(&log, &[]);
+    let followed = watching(&log, &["--fail-on", "recorder.silent"]);
+    std::thread::park_timeout(Duration::from_secs(2));
+    recorder.kill().expect("killed");
+    recorder.wait().expect("an end");
+    // nobody holds its lock any more: for one who comes now it has ended
+    let done = watching(&log, &["--fail-on", "recorder.silent"]).wait_with_output().expect("an end");
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let done = followed.wait_with_output().expect("an end");
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("--fail-on: alert recorder.silent began"), "{}", said(&done));
+}
+
+/// The examples in TOML of a document.
+fn examples(document: &str) -> Vec<&str> {
+    let blocks = document.split("```toml\n").skip(1);
+    blocks.map(|block| block.split_once("```").expect("its end").0).collect()
+}
+
+#[test]
+fn the_examples_of_the_documents_load_as_they_stand() {
+    let folder = folder("alerts-documents");
+    let (log, file) = (folder.join("log"), folder.join("own.toml"));
+    slow_then_queueing(&log);
+    let alerts = examples(include_str!("../docs/alerts.md"));
+    let rules = examples(include_str!("../docs/rules.md"));
+    assert_eq!((alerts.len(), rules.len()), (1, 2), "a new example has a place in this test");
+    let loads = |example: &str, words: &[&str]| {
+        fs::write(&file, example).expect("a file");
+        let done = diskwright(words);
+        assert_eq!(done.status.code(), Some(0), "{example}\n{}", said(&done));
+    };
+    loads(alerts[0], &["watch", text(&log), "--no-screen", &format!("--alerts={}", text(&file))]);
+    let why = ["why", text(&log), "--pack", text(&file)];
+    loads(rules[0], &why);
+    // conditions, one a line
+    let head = OWN.split("\n[[rule]]").next().expect("the head of a pack");
+    for (number, line) in rules[1].lines().enumerate() {
+        let condition = line.split('#').next().expect("a condition");
+        let rule = format!(
+            "\n[[rule]]\nid = \"own.rule-{number}\"\ntitle = \"test\"\nobject = \"physical_disk\"\n\
+             bottleneck = \"disk\"\nseverity = \"warning\"\nall = [{condition}]\nsource = \"test\"\n\
+             explain = \"test\"\n"
+        );
+        loads(&format!("{head}{rule}"), &why);
+    }
 }

@@ -112,6 +112,31 @@ fn wrong_usage_exits_with_2_and_writes_nothing() {
 }
 
 #[test]
+fn options_of_this_machine_are_refused_beside_a_log() {
+    let log = recorded("cli-live-options");
+    let (log, store) = (text(&log), "http://127.0.0.1:9");
+    let cases: &[&[&str]] = &[
+        &["why", log, "--for", "5s"],
+        &["why", log, "--every", "2s"],
+        &["why", "--prometheus", store, "--every", "2s"],
+        &["why", "--prometheus", store, "--fleet", "--for", "5s"],
+        &["watch", log, "--once", "--every", "5s"],
+        &["watch", log, "--no-screen", "--every", "5s"],
+        &["serve", log, "--every", "7s"],
+        &["serve", "--prometheus", store, "--every", "7s"],
+    ];
+    for case in cases {
+        let done = diskwright(case);
+        let told = said(&done);
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {told}");
+        assert!(told.contains("goes with this machine") && told.contains("--from and --to"), "{case:?}: {told}");
+    }
+    // and what is about a log, where there is none
+    let done = diskwright(&["watch", "--no-screen", "--for", "1s", "--from", "-5m"]);
+    assert_eq!(done.status.code(), Some(2), "{}", said(&done));
+}
+
+#[test]
 fn bad_files_exit_with_1_and_one_line_that_names_them() {
     let place = folder("cli-files");
     let foreign = place.join("foreign.log");

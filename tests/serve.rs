@@ -162,15 +162,15 @@ fn reads_of(disk: &str) -> Arc<Schema> {
     Arc::new(Schema::new(vec![series]))
 }
 
-/// Records some seconds more, after a pause of a minute.
-fn go_on(log: &Path, disk: &str) {
+/// Records some seconds more, after a pause of a minute. The recorder runs until it is dropped.
+fn go_on(log: &Path, disk: &str) -> LogWriter {
     let schema = reads_of(disk);
     let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("the log again");
     for second in TICKS + 60..=TICKS + 65 {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
         writer.push(&schema, tick, &[1.0]).expect("room");
     }
-    writer.close().expect("closed");
+    writer
 }
 
 #[test]
@@ -182,11 +182,17 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     let before = served.json("/api/host?host=0");
     assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
     // with other series, as after an update
-    go_on(&log, "sdb");
-    until("the log to be followed", || {
+    let recorder = go_on(&log, "sdb");
+    let state = || {
         let host = served.json("/api/host?host=0");
-        host["live"] == true && host["range_ms"][1].as_f64() == Some(end(TICKS + 65))
-    });
+        (host["live"] == true, host["range_ms"][1].as_f64())
+    };
+    until("the log to be followed", || state() == (true, Some(end(TICKS + 65))));
+    // one that runs is waited for, one that ended is not
+    std::thread::park_timeout(Duration::from_secs(3));
+    assert_eq!(state(), (true, Some(end(TICKS + 65))));
+    recorder.close().expect("closed");
+    until("the end of the log", || state() == (false, Some(end(TICKS + 65))));
     // an end that the user set stays the end
     let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
     let served = Served::start(&[text(&log), "--to", &until_then]);
@@ -220,7 +226,7 @@ fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
 fn an_alert_that_was_found_is_listed_once() {
     let folder = folder("serve-alerts-once");
     let paused = log(&folder.join("paused"), "db2");
-    go_on(&paused, "sda");
+    go_on(&paused, "sda").close().expect("closed");
     // the second host is read when somebody looks at it, and its alerts are looked for at once
     let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
     std::thread::park_timeout(Duration::from_secs(2));
@@ -370,6 +376,16 @@ fn elsewhere_only_with_a_token() {
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9190"] {
         let done = diskwright(&["serve", text(&log), "--listen", open]);
         assert!(done.status.code() == Some(2) && said(&done).contains("--token-file"), "{open}: {}", said(&done));
+    }
+    for wrong in ["foo", "70000", "foo:bar", "::1", ":9190", ""] {
+        for option in ["--listen", "--serve"] {
+            let command = if option == "--serve" { "record" } else { "serve" };
+            let arguments = [command, text(&log), &format!("{option}={wrong}")];
+            let done = diskwright(&arguments);
+            let told = said(&done);
+            let is_told = told.contains("PORT") && told.contains(option) && !told.contains("reachable");
+            assert!(done.status.code() == Some(2) && is_told, "{arguments:?}: {told}");
+        }
     }
     let file = place.join("token");
     let served = Served::start(&[text(&log), "--token-file", text(&file)]);

@@ -137,6 +137,15 @@ impl Pacer {
     }
 }
 
+/// Refuses options that say how this machine is watched where a log or a store is read: they would do nothing. Each
+/// with whether it was given.
+pub fn only_live(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Failure::Usage(format!(
+        "{option} goes with this machine, not with what was recorded; for a stretch of that, use --from and --to"
+    )))
+}
+
 /// A bar on standard error while something is watched; nothing where that is
 /// no terminal.
 pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use diskwright_base::{Device, Frame, LatencyView, LogPiece, Note, Topology};
-use diskwright_datastore::{LogItem, LogReader, TrimSummary};
+use diskwright_datastore::{LogItem, LogReader, RecorderState, TrimSummary};
 use diskwright_logs::{ReadSummary, TimeBasis};
 
 use super::arrays::{self, Arrays, MachineDescription};
@@ -289,6 +289,36 @@ impl Logs {
     /// True where the end of what is looked at is the log's own, so that a recorder that begins again makes it longer.
     pub fn may_grow(&self) -> bool {
         self.can_grow() && self.sources.first().is_some_and(|source| source.range.1 <= self.range.1)
+    }
+
+    /// Whether a recorder adds to it.
+    pub fn recorder(&self) -> RecorderState {
+        match self.sources.as_slice() {
+            [source] if self.can_grow() => diskwright_datastore::recorder(&source.path),
+            _ => RecorderState::Unknown,
+        }
+    }
+
+    /// True where its recorder ended it in good order. One that was killed is silent: whoever followed its log is to
+    /// be told.
+    pub fn has_ended(&self) -> bool {
+        self.recorder() == RecorderState::Ended
+    }
+
+    /// The host that it says it is of; empty where it does not.
+    pub fn host(&self) -> String {
+        let mut host = String::new();
+        let until = self.range.0.saturating_add(60_000_000_000);
+        let _ = self.read_between((self.range.0, until), |piece| {
+            if let LogPiece::Note(note) = piece
+                && note.kind == Note::TOPOLOGY
+                && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+            {
+                host = topology.host;
+            }
+            Ok(())
+        });
+        host
     }
 
     /// Takes in what was recorded since the log was opened; true where it is more than before.

@@ -214,6 +214,11 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// The name of this machine.
+fn own_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// A file of the user's own in `~/.config/diskwright`, where it exists.
 fn own_file(name: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));

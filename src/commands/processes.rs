@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, lasting_name};
 
 use super::log::Logs;
 use super::{Failure, output};
@@ -70,6 +70,11 @@ fn table(note: &Note) -> Option<ProcessTable> {
     (note.kind == Note::PROCESSES).then(|| serde_json::from_str(&note.text).ok()).flatten()
 }
 
+/// A process by its id and the name that stays: what a worker of the kernel works on changes all the time.
+fn process(row: &ProcessRow) -> (u32, String) {
+    (row.pid, lasting_name(&row.name).to_owned())
+}
+
 /// How busy a process was, to choose by: processors in use, waiting, and 100 MB/s taken for a processor's worth.
 fn weight(row: &ProcessRow) -> f64 {
     let bytes = |own: Option<f64>, asked: Option<f64>| own.or(asked).unwrap_or(0.0);
@@ -88,7 +93,7 @@ impl Processes {
                 LogPiece::Frame(frame) => has_counters |= !frame.schema().instances("process").is_empty(),
                 LogPiece::Note(note) => {
                     for row in table(&note).iter().flat_map(|table| &table.rows) {
-                        *weights.entry((row.pid, row.name.clone())).or_default() += weight(row);
+                        *weights.entry(process(row)).or_default() += weight(row);
                     }
                 }
             }
@@ -119,7 +124,7 @@ impl Processes {
         let table = table(note)?;
         let mut cells = vec![f64::NAN; self.schema.series.len()];
         for row in &table.rows {
-            let Some(place) = self.places.get(&(row.pid, row.name.clone())) else { continue };
+            let Some(place) = self.places.get(&process(row)) else { continue };
             let own = &mut cells[place * COUNTERS.len()..][..COUNTERS.len()];
             for (cell, (_, value)) in own.iter_mut().zip(COUNTERS) {
                 *cell = value(row).unwrap_or(f64::NAN);
@@ -150,6 +155,20 @@ mod tests {
         assert!(value("process.read_bytes_per_s", "dd (8)").is_nan());
         assert_eq!(frame.ticks()[0], Tick { time_ns: 1_000, elapsed_ns: 5_000_000_000 });
         assert!(processes.frame(&Note::new(0, Note::BOOKMARK, "x")).is_none());
+    }
+
+    #[test]
+    fn a_worker_of_the_kernel_has_one_set_of_columns() {
+        let row = |name: &str| ProcessRow { pid: 13, name: name.into(), processor: 0.5, ..ProcessRow::default() };
+        assert_eq!(process(&row("kworker/1:2H-kblockd")), process(&row("kworker/1:2H+events")));
+        let processes = Processes::of(vec![process(&row("kworker/1:2H-kblockd"))], 0);
+        for name in ["kworker/1:2H-kblockd", "kworker/1:2H+events"] {
+            let table = ProcessTable { elapsed_s: 5.0, rows: vec![row(name)], ..ProcessTable::default() };
+            let frame =
+                processes.frame(&Note::new(1, Note::PROCESSES, serde_json::to_string(&table).unwrap())).unwrap();
+            let column = frame.schema().column("process.processor", "kworker/1:2H (13)").unwrap();
+            assert_eq!(frame.column(column)[0], 0.5, "{name}");
+        }
     }
 
     #[test]

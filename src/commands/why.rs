@@ -23,18 +23,21 @@ use super::priority::RunsFirst;
 use super::store::{self, StoreArguments};
 use super::{Failure, baseline, ceilings, damage, find, fleet, output, streamed};
 
+/// How long this machine is watched, and its sampling interval, where they are not given.
+const USUAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
+
 /// Arguments of `why`.
 #[derive(Args)]
 pub struct Arguments {
     /// Logs to read, or a folder or archive of logs (sosreport.tar.xz); by default, watch this machine
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
-    /// How long to watch this machine
-    #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Duration,
-    /// Sampling interval
-    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
-    every: Duration,
+    /// How long to watch this machine; by default 30s
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
+    /// Sampling interval of this machine; by default 1s
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    every: Option<Duration>,
     #[command(flatten)]
     window: LogWindow,
     #[command(flatten)]
@@ -123,6 +126,9 @@ fn from_file(path: &Path) -> Result<Pack, Failure> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.asking.is_asked()? || !arguments.log.is_empty() {
+        live::only_live(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
+    }
     if arguments.fleet {
         return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
     }
@@ -172,17 +178,18 @@ pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
 
 /// Judges what this machine does for a while; Ctrl-C judges what was seen.
 fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
-    if arguments.lasts < arguments.every * 2 {
+    let (lasts, every) = (arguments.lasts.unwrap_or(USUAL.0), arguments.every.unwrap_or(USUAL.1));
+    if lasts < every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
     let _first = RunsFirst::begin();
-    let live = LiveOptions { slow_every: arguments.every.max(Duration::from_secs(2)), ..LiveOptions::default() };
+    let live = LiveOptions { slow_every: every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
-    let mut pacer = Pacer::new(arguments.every, Some(arguments.lasts))?;
-    let bar = live::progress(Some(arguments.lasts), "watching".into());
+    let mut pacer = Pacer::new(every, Some(lasts))?;
+    let bar = live::progress(Some(lasts), "watching".into());
     sampler.tick();
     let start = sampler.stamp().time_ns;
-    let lasts = i64::try_from(arguments.lasts.as_nanos()).unwrap_or(i64::MAX);
+    let lasts = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
     let mut judge = arguments.judging.judge(packs, Some((start, start.saturating_add(lasts))));
     let mut frame = Frame::default();
     hand_over(&mut sampler, &mut frame, &mut judge);

@@ -34,7 +34,7 @@ pub use histogram::Histogram;
 pub use latency::LatencyHistogram;
 pub use latency_series::{LatencyColumns, LatencyOperation};
 pub use latency_view::LatencyView;
-pub use note::{AskerRow, AskerTable, FileRow, Note, ProcessRow, ProcessTable, SleepRow, ThreadRow};
+pub use note::{AskerRow, AskerTable, FileRow, Note, ProcessRow, ProcessTable, SleepRow, ThreadRow, lasting_name};
 pub use piece::LogPiece;
 pub use plan::{CounterPlan, CounterSummary};
 pub use problem::{Problem, ProblemSource, Problems};

@@ -138,6 +138,16 @@ pub struct FileRow {
     pub bytes: Option<u64>,
 }
 
+/// The part of a task's name that stays. The kernel adds to a worker's own name (`kworker/1:2H`) what it works on
+/// (`+kblockd`) or worked on last (`-kblockd`), so one worker has several names within seconds.
+#[must_use]
+pub fn lasting_name(name: &str) -> &str {
+    match name.strip_prefix("kworker/") {
+        Some(own) => &name[..name.len() - own.len() + own.find(['-', '+']).unwrap_or(own.len())],
+        None => name,
+    }
+}
+
 /// One process over one look's span. `None` is what could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRow {

@@ -58,8 +58,8 @@ pub fn screen(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Bytes of the colour escape that the text begins with.
-fn colour_length(text: &str) -> Option<usize> {
+/// Bytes of the colour escape that the text begins with, if it begins with one.
+pub fn colour_length(text: &str) -> Option<usize> {
     const LONGEST: usize = 8;
     let codes = text.strip_prefix("\x1b[")?;
     let digits = codes.bytes().take(LONGEST).take_while(|b| b.is_ascii_digit() || *b == b';').count();

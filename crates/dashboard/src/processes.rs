@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::{ProcessRow, ProcessTable};
+use diskwright_base::{ProcessRow, ProcessTable, lasting_name};
 use serde::Serialize;
 
 /// A process in the stretch that is shown.
@@ -101,8 +101,9 @@ impl ProcessMeans {
         let weight = if is_timed { table.elapsed_s } else { 1.0 };
         self.all += weight;
         for row in &table.rows {
-            let index = *self.places.entry((row.pid, row.name.clone())).or_insert_with(|| {
-                self.rows.push(ProcessSummary { pid: row.pid, name: row.name.clone(), ..ProcessSummary::default() });
+            // an id can be given again within a long stretch: only one of the same name is the same process
+            let index = *self.places.entry((row.pid, lasting_name(&row.name).to_owned())).or_insert_with(|| {
+                self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
                 self.rows.len() - 1
             });
             add(&mut self.rows[index], row, weight);
@@ -135,6 +136,8 @@ fn add(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
             *sum = Some(sum.unwrap_or(0.0) + value * weight);
         }
     };
+    // what a worker of the kernel worked on last
+    sum.name.clone_from(&row.name);
     sum.cgroup.clone_from(&row.cgroup);
     sum.processor += row.processor * weight;
     more(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
@@ -177,5 +180,20 @@ mod tests {
         let mixed = [untimed[0].clone(), tables[1].clone(), untimed[0].clone()];
         assert_eq!(means(&mixed)[0].read_bytes_per_s, Some(0.0));
         assert!(means(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_worker_of_the_kernel_is_one_row_whatever_it_works_on() {
+        let row = |pid: u32, name: &str| ProcessRow { pid, name: name.into(), processor: 0.5, ..ProcessRow::default() };
+        let names = ["kworker/1:2H-kblockd", "kworker/1:2H+kblockd", "kworker/1:2H-events", "kworker/1:2H"];
+        let mut means = ProcessMeans::default();
+        for name in names {
+            let rows = vec![row(13_554, name), row(7, if name.contains('+') { "dd" } else { "sh" })];
+            let table = ProcessTable { elapsed_s: 1.0, rows, ..ProcessTable::default() };
+            means.add(&serde_json::to_string(&table).expect("JSON"));
+        }
+        let found: Vec<_> = means.finish().into_iter().map(|row| (row.pid, row.name, row.processor)).collect();
+        let expected = [(13_554, "kworker/1:2H", 0.5), (7, "sh", 0.375), (7, "dd", 0.125)];
+        assert_eq!(found, expected.map(|(pid, name, processor)| (pid, name.to_owned(), processor)));
     }
 }

@@ -540,9 +540,8 @@ fn a_disk_that_is_read_no_more_ends_the_alert_on_its_reads() {
 fn the_documented_example_is_right() {
     let text = include_str!("../../../docs/alerts.md");
     let (_, rest) = text.split_once("```toml\n").expect("an example");
-    let (rule, _) = rest.split_once("```").expect("its end");
-    let pack = "[pack]\nid = \"own\"\ntitle = \"own\"\nsource = \"test\"\nexplain = \"test\"\n";
-    let pack = rules::with_own("own.toml", &format!("{pack}{rule}")).expect("it can be read");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let pack = rules::with_own("own.toml", example).expect("it can be read");
     let terms = pack.rule("own.disks").and_then(|rule| rule.alert.clone()).expect("an alert");
     assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
 }

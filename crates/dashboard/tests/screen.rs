@@ -63,7 +63,11 @@ fn processes() -> String {
         ..ProcessRow::default()
     };
     // a name from outside with codes of a terminal
-    let rows = vec![row(7, "idle\u{1b}[31m", 0.0), row(8, "reader", 409_600.0)];
+    let rows = vec![
+        row(7, "idle\u{1b}]0;pwn\u{7}<i>\nx", 0.0),
+        row(9, "磁盘磁盘磁盘磁盘磁盘", 0.0),
+        row(8, "reader", 409_600.0),
+    ];
     serde_json::to_string(&ProcessTable { elapsed_s: 5.0, rows, ..ProcessTable::default() }).expect("a table")
 }
 
@@ -129,6 +133,24 @@ fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
     assert!(lines.iter().any(|line| line.starts_with("Pressure   I/O some 25%!")), "{}", lines.join("\n"));
     assert!(lines.iter().any(|line| line.starts_with("reader                   8")), "{}", lines.join("\n"));
     has(23, "? help");
+}
+
+#[test]
+fn no_name_from_outside_moves_the_columns_of_its_row() {
+    for (unicode, hostile) in [(true, "idle\u{fffd}]0;pwn\u{fffd}<i> x"), (false, "idle?]0;pwn?<i> x")] {
+        let mut watched = Watched::new((80, 24));
+        watched.unicode = unicode;
+        let lines = watched.draw();
+        let first = lines.iter().position(|line| line.starts_with("process, by")).expect("a heading") + 1;
+        for line in &lines[first..first + 3] {
+            // a wide character is in one cell, and the one behind it is empty
+            let behind: String = line.chars().rev().take(62).collect::<Vec<_>>().into_iter().rev().collect();
+            let cells: Vec<&str> = behind.split_whitespace().collect();
+            assert!(["7", "8", "9"].contains(&cells[0]) && behind.find(cells[0]) == Some(7), "{line:?}");
+            assert!(cells.len() == 7 && cells[6] == "5.00M" && behind.find("5.00M") == Some(57), "{line:?}");
+        }
+        assert!(lines[first..].iter().any(|line| line.starts_with(hostile)), "{}", lines.join("\n"));
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod pack;
 mod place;
 mod reader;
 mod recognise;
+mod recorder;
 mod recover;
 mod retention;
 mod schema;
@@ -37,6 +38,7 @@ pub use marks::mark;
 pub use place::lies_on;
 pub use reader::{LogItem, LogReader};
 pub use recognise::{is_file_of_log, is_log};
+pub use recorder::{RecorderState, recorder};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 
 /// Waits until the device has all files of the log in `dir`: after an import.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::units::display;
-use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow};
+use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, lasting_name};
 
 use crate::rule::Bottleneck;
 use crate::verdict::{Culprit, ProgramActivity};
@@ -74,6 +74,7 @@ pub(crate) struct Culprits {
 /// One process over the window: amounts, not rates.
 #[derive(Clone, Debug, Default)]
 struct ProcessTotals {
+    name: String,
     cgroup: String,
     seconds: f64,
     processor_s: f64,
@@ -105,6 +106,8 @@ impl ProcessTotals {
             self.resident_first = row.resident_bytes;
         }
         let amount = |rate: Option<f64>| rate.unwrap_or(0.0) * seconds;
+        // what a worker of the kernel worked on last
+        self.name.clone_from(&row.name);
         self.cgroup.clone_from(&row.cgroup);
         self.seconds += seconds;
         self.processor_s += row.processor * seconds;
@@ -224,14 +227,14 @@ struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    fn join(&mut self, pid: u32, name: &str, sum: &ProcessTotals, matters: &[BlameQuantity]) {
+    fn join(&mut self, pid: u32, sum: &ProcessTotals, matters: &[BlameQuantity]) {
         let did: f64 = matters.iter().map(|(of, weight)| weight * of(sum)).sum();
         if self.processes == 0 || (did, self.pid) > (self.most, pid) {
             (self.pid, self.most) = (pid, did);
             self.sum.files.clone_from(&sum.files);
             self.sum.more_files = sum.more_files;
         }
-        name.clone_into(&mut self.name);
+        self.name.clone_from(&sum.name);
         self.processes += 1;
         self.sum.join(sum);
     }
@@ -270,7 +273,7 @@ impl Culprits {
         self.waits.add(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
-            self.people.entry((row.pid, row.name.clone())).or_default().add(row, table.elapsed_s);
+            self.people.entry((row.pid, lasting_name(&row.name).to_owned())).or_default().add(row, table.elapsed_s);
         }
         if self.people.len() > 2 * KEPT {
             let mut weights: Vec<f64> = self.people.values().map(ProcessTotals::weight).collect();
@@ -305,7 +308,7 @@ impl Culprits {
         let mut people: Vec<_> = self.people.iter().collect();
         people.sort_by_key(|(key, _)| *key);
         for ((pid, name), sum) in people {
-            parties.entry(name).or_default().join(*pid, name, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
+            parties.entry(name).or_default().join(*pid, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
         }
         let activity = |party: ProcessGroup| Activity {
             processor: party.sum.processor_s / self.seconds,
@@ -342,9 +345,9 @@ impl Culprits {
                     people
                         .entry((name, &self.people[&(*pid, name.clone())].cgroup))
                         .or_default()
-                        .join(*pid, name, &sum, matters);
+                        .join(*pid, &sum, matters);
                 }
-                None => people.entry((name, &sum.cgroup)).or_default().join(*pid, name, sum, matters),
+                None => people.entry((name, &sum.cgroup)).or_default().join(*pid, sum, matters),
             }
         }
         let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
@@ -495,6 +498,19 @@ mod tests {
         assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O for 50 % of the time");
         let busy = culprits.of(Bottleneck::Cpu, None, None);
         assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
+    }
+
+    #[test]
+    fn a_worker_of_the_kernel_is_one_culprit_whatever_it_works_on() {
+        let mut culprits = Culprits::default();
+        for work in ["-kblockd", "+kblockd", "-events", "+flush-8:0"] {
+            let name = format!("kworker/1:2H{work}");
+            culprits.add(&table(vec![ProcessRow { processor: 0.5, cgroup: "/".into(), ..row(13, &name) }]));
+        }
+        let found: Vec<(String, u32, String)> =
+            culprits.of(Bottleneck::Cpu, None, None).into_iter().map(|c| (c.name, c.processes, c.what)).collect();
+        assert_eq!(found, [("kworker/1:2H+flush-8:0".to_owned(), 1, "50 % of a processor".to_owned())]);
+        assert_eq!(culprits.programs().len(), 1);
     }
 
     #[test]

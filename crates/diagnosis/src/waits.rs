@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::ProcessTable;
 use diskwright_base::units::display;
+use diskwright_base::{ProcessTable, lasting_name};
 
 use crate::verdict::{ProgramActivity, Sleep};
 
@@ -226,7 +226,7 @@ impl Waits {
         }
         self.looks += 1;
         for row in &table.sleepers {
-            let key = (row.name.clone(), row.waits_in.clone());
+            let key = (lasting_name(&row.name).to_owned(), row.waits_in.clone());
             if self.threads.len() < KEPT || self.threads.contains_key(&key) {
                 *self.threads.entry(key).or_default() += u64::from(row.threads);
             }
@@ -262,7 +262,8 @@ impl Waits {
             waits_in: function.to_owned(),
             threads,
         };
-        let of_name = self.threads.iter().filter(|((name, _), _)| *name == activity.name);
+        let program = lasting_name(&activity.name);
+        let of_name = self.threads.iter().filter(|((name, _), _)| *name == program);
         let mut sleeps: Vec<Sleep> =
             of_name.map(|((_, function), threads)| sleep(function, mean(*threads))).filter(|s| s.threads > 0).collect();
         // where it stood in uninterruptible sleep is for a disk, whatever the function is called, unless it says more

@@ -21,7 +21,7 @@ mod workers;
 
 pub use answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
 pub use request::HttpRequest;
-pub use server::{HttpServer, ServerLimits};
+pub use server::{HttpServer, ServerLimits, check_address};
 pub use streams::StreamHub;
 
 /// What is measured and recorded goes first where a processor is scarce.

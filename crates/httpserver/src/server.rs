@@ -101,14 +101,28 @@ impl Drop for HttpServer {
     }
 }
 
+/// Whether a text is a port, or an address and a port. Whether there is such a host shows when it is listened at.
+///
+/// # Errors
+/// With what is expected instead.
+pub fn check_address(address: &str) -> io::Result<()> {
+    let wrong = |because: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, because.to_owned()));
+    if address.parse::<u16>().is_ok() {
+        return Ok(());
+    }
+    match address.rsplit_once(':') {
+        Some(("", _)) => {
+            wrong("use PORT alone to serve this machine, or 0.0.0.0:PORT ([::]:PORT) to serve every network")
+        }
+        Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => Ok(()),
+        _ => wrong("expected PORT or ADDRESS:PORT"),
+    }
+}
+
 fn bind(address: &str) -> io::Result<TcpListener> {
-    let wrong = |because: &str| io::Error::new(io::ErrorKind::InvalidInput, because.to_owned());
+    check_address(address)?;
     match address.parse::<u16>() {
         Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
-        Err(_) if address.starts_with(':') => {
-            Err(wrong("use PORT alone to serve this machine, or 0.0.0.0:PORT ([::]:PORT) to serve every network"))
-        }
-        Err(_) if !address.contains(':') => Err(wrong("expected PORT or ADDRESS:PORT")),
         Err(_) => TcpListener::bind(address),
     }
 }

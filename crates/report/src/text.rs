@@ -1,19 +1,26 @@
 //! Text in columns: width as a terminal counts it, wrapping, padding.
 
+use diskwright_base::text::{colour_length, is_control};
 use unicode_width::UnicodeWidthChar;
 
-/// Columns that the text takes; colour escapes take none.
+/// Columns that the text takes once it is shown. Our own colours take none; a character that a terminal would act on
+/// takes the column of the sign that is shown instead, so that a foreign name pushes nothing out of its column,
+/// whether it was made harmless before it is measured or is afterwards.
 pub fn width(text: &str) -> usize {
     let mut columns = 0;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        if c == '\x1b' {
-            characters.by_ref().find(char::is_ascii_alphabetic);
-        } else {
-            columns += c.width().unwrap_or(0);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = if c == '\x1b' { colour_length(rest) } else { None };
+        if colour.is_none() {
+            columns += columns_of(c);
         }
+        rest = &rest[colour.unwrap_or(c.len_utf8())..];
     }
     columns
+}
+
+fn columns_of(c: char) -> usize {
+    if is_control(c) { 1 } else { c.width().unwrap_or(0) }
 }
 
 /// The text in ASCII: common signs by their plain spelling, others as `?`.
@@ -105,7 +112,7 @@ fn is_unit(word: &str) -> bool {
 fn head(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (position, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
+        used += columns_of(c);
         if used > columns && position > 0 {
             return &text[..position];
         }
@@ -149,6 +156,19 @@ mod tests {
         assert_eq!(width("sda"), 3);
         assert_eq!(width("\x1b[1;31msda\x1b[0m"), 3);
         assert_eq!(width("磁盘"), 4);
+    }
+
+    #[test]
+    fn a_hostile_name_takes_the_columns_that_are_shown_of_it() {
+        for name in
+            ["\x1b]0;pwn\x07<i>\nx", "\x1b[2Jx", "\x1b", "a\tb\u{202e}c", "\u{9b}31mz", "\x1b[31", "é\x1b]8;;磁盘"]
+        {
+            let shown = diskwright_base::text::printable(name);
+            assert_eq!(width(name), width(&shown), "{name:?}");
+            assert_eq!(diskwright_base::text::printable(&left(name, 30)), left(&shown, 30));
+            assert_eq!(diskwright_base::text::printable(&right(name, 30)), right(&shown, 30));
+            assert_eq!(diskwright_base::text::printable(&cut(name, 4, "~")), cut(&shown, 4, "~"));
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ use diskwright_diagnosis::Pack;
 use diskwright_httpserver::{HttpServer, ServerLimits, StreamHub};
 
 pub use access::{WebAccess, random_text};
+pub use diskwright_httpserver::check_address;
 pub use source::{HostSource, Stretch};
 
 use api::WebService;

@@ -11,14 +11,14 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_diagnosis::{Pack, packs};
-use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, random_text};
+use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
 
 use super::alerts::AlertArguments;
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
 use super::store::StoreArguments;
-use super::{Failure, ceilings, credentials, fleet, output, store, watch, why};
-use sources::{LateSource, LogFetch, ServedSource, host_of, own_name};
+use super::{Failure, ceilings, credentials, fleet, output, own_name, store, watch, why};
+use sources::{LateSource, LogFetch, ServedSource};
 
 /// Where the page is served, by default.
 pub const USUAL: &str = "127.0.0.1:9190";
@@ -51,9 +51,9 @@ pub struct Arguments {
     /// Where to listen: a port (on the loopback interface), or ADDRESS:PORT
     #[arg(long, default_value = USUAL, value_name = "PORT|ADDRESS:PORT")]
     listen: String,
-    /// Sampling interval of this machine
-    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
-    every: Duration,
+    /// Sampling interval of this machine; by default 1s
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    every: Option<Duration>,
     #[command(flatten)]
     page: PageArguments,
     #[command(flatten)]
@@ -70,14 +70,17 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.every < Duration::from_millis(100) {
+    if arguments.asking.is_asked()? || !arguments.log.is_empty() {
+        super::live::only_live(&[("--every", arguments.every.is_some())])?;
+    }
+    if arguments.every.is_some_and(|every| every < Duration::from_millis(100)) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
     let pack = arguments.judging.packs(false)?.swap_remove(0);
     let hosts = hosts(arguments, &pack)?;
     // a signal ends it in order
     let pacer = Pacer::new(Duration::from_secs(1), None)?;
-    let view = start(&arguments.listen, &arguments.page, pack, hosts)?;
+    let view = start(("--listen", &arguments.listen), &arguments.page, pack, hosts)?;
     if arguments.json {
         let address = view.address();
         output::json(&serde_json::json!({ "schema": "diskwright.serve/1", "url": format!("http://{address}/") }))?;
@@ -97,7 +100,8 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone(), &arguments.alerts)?)]);
+        let every = arguments.every.unwrap_or(watch::EVERY);
+        return Ok(vec![Box::new(ServedSource::live(every, pack.clone(), &arguments.alerts)?)]);
     }
     of_logs(arguments, pack)
 }
@@ -108,7 +112,7 @@ fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
     for path in paths {
         let logs = Logs::open(std::slice::from_ref(path), window)?;
-        let host = host_of(&logs);
+        let host = logs.host();
         match groups.iter_mut().find(|(name, ..)| !host.is_empty() && *name == host) {
             Some((_, known, opened)) => {
                 known.push(path.clone());
@@ -172,20 +176,26 @@ pub fn recording(
         fetched: OnceLock::new(),
         once: Mutex::default(),
     };
-    start(listen, page, pack, vec![Box::new(source)])
+    start(("--serve", listen), page, pack, vec![Box::new(source)])
 }
 
-/// Serves hosts, and says where.
-pub fn start(
-    listen: &str,
+/// Serves hosts at the address that an option gave, and says where.
+fn start(
+    (option, listen): (&str, &str),
     page: &PageArguments,
     pack: Pack,
     hosts: Vec<Box<dyn HostSource>>,
 ) -> Result<WebView, Failure> {
+    let failed = |e: std::io::Error| {
+        let text = format!("{option} {listen}: {e}");
+        if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
+    };
+    // what is no address is open to nobody
+    check_address(listen).map_err(failed)?;
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
         let reason =
-            format!("--listen {listen} is reachable from other machines; give --token-file FILE to restrict access");
+            format!("{option} {listen} is reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(token).transpose()?;
@@ -196,10 +206,6 @@ pub fn start(
     let panels = watch::panels(page.panels.as_deref())?;
     let settings = WebSettings { panels, pack, ceilings: ceilings::known().to_vec(), version };
     let access = WebAccess { names, token: token.clone() };
-    let failed = |e: std::io::Error| {
-        let text = format!("--listen {listen}: {e}");
-        if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
-    };
     let view = WebView::start(listen, access, settings, hosts).map_err(failed)?;
     let address = view.address();
     match (&token, &page.token_file) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use diskwright_base::{LogPiece, Note, Topology};
+use diskwright_base::LogPiece;
 use diskwright_dashboard::{Alert, History};
 use diskwright_datastore::StoreError;
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
@@ -19,7 +19,7 @@ use super::super::log::{LogWindow, Logs};
 use super::super::temporary::Folder;
 use super::super::watch::sources::WatchSource;
 use super::super::watch::stretches;
-use super::super::{Failure, ceilings, foreign, report, why};
+use super::super::{Failure, ceilings, foreign, own_name, report, why};
 
 /// A host of the page.
 pub struct ServedSource {
@@ -53,11 +53,6 @@ impl History for LiveReader<'_> {
 
 fn lock(watched: &Mutex<WatchSource>) -> MutexGuard<'_, WatchSource> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The name of this machine.
-pub fn own_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 fn words(failure: Failure) -> String {
@@ -180,22 +175,6 @@ impl HostSource for ServedSource {
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)
     }
-}
-
-/// The host that a log says it is of; empty where it does not.
-pub fn host_of(logs: &Logs) -> String {
-    let mut host = String::new();
-    let until = logs.range.0.saturating_add(60_000_000_000);
-    let _ = logs.read_between((logs.range.0, until), |piece| {
-        if let LogPiece::Note(note) = piece
-            && note.kind == Note::TOPOLOGY
-            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
-        {
-            host = topology.host;
-        }
-        Ok(())
-    });
-    host
 }
 
 /// How a host becomes logs, by its name.

@@ -143,6 +143,8 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
         found.0.is_done.store(true, Ordering::Relaxed);
         loop {
             crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
+            // asked before the log is read: no tick comes after the end
+            let has_ended = grows && logs.has_ended();
             let has_grown = match logs.grow() {
                 // a log that ended and was removed is none that a recorder goes on with
                 Err(_) if !grows => return Ok(()),
@@ -153,7 +155,8 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
                 grows = true;
                 break;
             }
-            // nobody waits for ticks of a log that stands still
+            // nobody waits for ticks of a log that stands still; a killed recorder does not end its log, and is told
+            grows &= !has_ended;
             let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
             if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
@@ -202,18 +205,24 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Ticks of a disk that stalls all the time, up to a moment; with an alert of the recorder's own.
-    fn record(log: &std::path::Path, (from_ns, to_ns): (i64, i64), has_own: bool) {
+    /// Ticks of a disk that stalls all the time, up to a moment; with an alert of the recorder's own. The recorder
+    /// still runs.
+    fn record(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
         let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
-        let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).unwrap();
         for time_ns in (from_ns..=to_ns).step_by(SECOND as usize) {
             writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &[1.0]).unwrap();
         }
         if has_own {
             writer.note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
         }
-        writer.close().unwrap();
+    }
+
+    /// Alerts of a log that is being recorded, as far as is known.
+    fn alerts_of(log: &std::path::Path) -> LogAlerts {
+        let judging = packs::builtin("default").unwrap().unwrap();
+        let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+        LogAlerts::start(logs, true, AlertDesk::of(rules::builtin(), judging)).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -230,12 +239,9 @@ mod tests {
         for has_own in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join("log");
-            record(&log, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
-            let judging = packs::builtin("default").unwrap().unwrap();
-            let logs =
-                Logs::open(std::slice::from_ref(&log), &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
-            let desk = AlertDesk::of(rules::builtin(), judging);
-            let mut alerts = LogAlerts::start(logs, true, desk).unwrap_or_else(|fault| panic!("{fault}"));
+            let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+            record(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
+            let mut alerts = alerts_of(&log);
             let list = |alerts: &LogAlerts| -> Vec<(String, bool)> {
                 let all = alerts.list((i64::MIN, i64::MAX)).into_iter();
                 all.map(|alert| (alert.id, alert.end_ns.is_some())).collect()
@@ -246,7 +252,7 @@ mod tests {
             // what the log could hold is not found a second time
             assert_eq!(list(&alerts).iter().any(|(id, _)| id == "disk.stall"), !has_own, "{:?}", list(&alerts));
             let new_ns = SystemClock.read().wall_ns;
-            record(&log, (new_ns, new_ns + 2 * SECOND), false);
+            record(&mut writer, (new_ns, new_ns + 2 * SECOND), false);
             until("its end", || list(&alerts).contains(&silent(true)));
             assert_eq!(
                 list(&alerts).iter().filter(|(id, _)| id == "recorder.silent").count(),
@@ -255,5 +261,21 @@ mod tests {
                 list(&alerts)
             );
         }
+    }
+
+    #[test]
+    fn a_recorder_that_ended_its_log_is_not_silent() {
+        let now_ns = SystemClock.read().wall_ns;
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+        record(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), false);
+        writer.close().unwrap();
+        let alerts = alerts_of(&log);
+        until("the end of the log", || alerts.is_done());
+        std::thread::park_timeout(NAP * 4);
+        let found = alerts.list((i64::MIN, i64::MAX));
+        assert!(found.iter().any(|alert| alert.id == "disk.stall"), "{found:?}");
+        assert!(found.iter().all(|alert| alert.id != "recorder.silent"), "{found:?}");
     }
 }

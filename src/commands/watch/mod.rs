@@ -25,7 +25,7 @@ use ratatui::layout::Rect;
 
 use super::alerts::{AlertArguments, AlertDesk};
 use super::log::{LogWindow, Logs};
-use super::{Failure, ceilings, output, why};
+use super::{Failure, ceilings, live, output, why};
 use live_feed::LiveFeed;
 use sources::WatchSource;
 use unattended::UnattendedRun;
@@ -36,9 +36,9 @@ pub struct Arguments {
     /// Logs to watch, of Diskwright or other tools, even while they are being recorded; by default,
     /// this machine, live
     log: Vec<PathBuf>,
-    /// Sampling interval of this machine
-    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
-    every: Duration,
+    /// Sampling interval of this machine; by default 1s
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    every: Option<Duration>,
     #[command(flatten)]
     window: LogWindow,
     #[command(flatten)]
@@ -68,6 +68,8 @@ pub struct Arguments {
     alerts: AlertArguments,
 }
 
+/// Sampling interval of this machine, where none is given.
+pub const EVERY: Duration = Duration::from_secs(1);
 /// Ticks of a live machine before a screen is printed that stays.
 const ONCE: usize = 11;
 /// Size of a screen that is printed where there is no terminal.
@@ -85,14 +87,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                       for the verdict";
         return Err(Failure::Usage(reason.into()));
     }
-    if arguments.every < Duration::from_millis(100) {
+    if !arguments.log.is_empty() {
+        live::only_live(&[("--every", arguments.every.is_some())])?;
+    }
+    let every = arguments.every.unwrap_or(EVERY);
+    if every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
-    if !unattended && arguments.log.is_empty() && !arguments.window.is_whole() {
+    if arguments.log.is_empty() && !arguments.window.is_whole() {
         return Err(Failure::Usage("--from and --to need a log".into()));
     }
     // the first tick takes as long as the rules
-    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(arguments.every)).transpose()?;
+    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(every)).transpose()?;
     let pack = arguments.judging.packs(false)?.swap_remove(0);
     let desk = AlertDesk::new(&arguments.alerts, pack.clone())?;
     if unattended {
@@ -114,7 +120,7 @@ fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
     let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, lasts: *lasts };
     run.check(&arguments.alerts.pack()?)?;
     if arguments.log.is_empty() {
-        return run.live(arguments.every, desk);
+        return run.live(arguments.every.unwrap_or(EVERY), desk);
     }
     run.logged(&arguments.log, &arguments.window, desk)
 }

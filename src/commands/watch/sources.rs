@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::{Alert, History};
+use diskwright_datastore::RecorderState;
 
 use super::super::alerts::AlertDesk;
 use super::super::log::Logs;
-use super::super::{Failure, mark};
+use super::super::{Failure, mark, own_name};
 use super::live_feed::LiveFeed;
 use super::log_alerts::LogAlerts;
 
@@ -17,7 +18,7 @@ use super::log_alerts::LogAlerts;
 /// late.
 const FRESH: i64 = 5;
 const FRESH_NS: i64 = 3_000_000_000;
-/// How often a log that stands still is looked at: its recorder may begin again.
+/// How often a log is looked at, whether its recorder ended or begins again.
 const WAKING: Duration = Duration::from_secs(2);
 
 /// What is watched.
@@ -35,7 +36,7 @@ pub struct LoggedHistory {
     paths: Vec<PathBuf>,
     interval_ns: i64,
     grows: bool,
-    /// When one that stands still was looked at last.
+    /// When it was looked at last, whether it grows.
     looked: Instant,
     alerts: Option<LogAlerts>,
 }
@@ -90,6 +91,15 @@ impl LoggedHistory {
         self.alerts.as_mut().is_some_and(LogAlerts::take)
     }
 
+    /// Looks now and then whether the recorder of a log that grows has ended it; true where it has.
+    fn ends(&mut self) -> bool {
+        if self.looked.elapsed() < WAKING {
+            return false;
+        }
+        self.looked = Instant::now();
+        self.logs.has_ended()
+    }
+
     /// Looks now and then whether a log that stood still is being recorded again; true where it is.
     fn wakes(&mut self) -> bool {
         if self.looked.elapsed() < WAKING || !self.logs.may_grow() {
@@ -131,11 +141,18 @@ impl WatchSource {
         Ok(self)
     }
 
-    /// True for a log that is being recorded: its last tick is young.
+    /// True for a log that is being recorded: its last tick is young, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
         let interval_ns = usual_interval(logs);
         let age = SystemClock.read().wall_ns - logs.range.1;
-        logs.can_grow() && (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age)
+        let is_young = (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age);
+        let may_run = || match logs.recorder() {
+            RecorderState::Ended => false,
+            // the lock of a recorder elsewhere (on a shared folder, or of a log that is copied here) is not seen
+            RecorderState::Gone => logs.host() != own_name(),
+            RecorderState::Runs | RecorderState::Unknown => true,
+        };
+        logs.can_grow() && is_young && may_run()
     }
 
     /// What was recorded.
@@ -172,8 +189,11 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.take(),
             WatchSource::Logged(logged) if logged.grows => {
+                // asked before the log is read: no tick comes after the end
+                let has_ended = logged.ends();
                 let has_grown = logged.logs.grow()?;
-                Ok(logged.take_alerts() || has_grown)
+                logged.grows = !has_ended;
+                Ok(logged.take_alerts() || has_grown || has_ended)
             }
             WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.wakes()),
         }

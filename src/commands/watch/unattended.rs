@@ -93,24 +93,29 @@ impl UnattendedRun {
         let from_ns = if grows { now_ns } else { i64::MIN };
         let mut range = logs.range;
         let mut end = self.scan(&logs, range, from_ns, &mut desk);
-        let follows = grows || (self.lasts.is_some() && logs.may_grow());
-        if end.is_ok() && !follows && logs.may_grow() {
-            let last = rfc3339(range.1);
-            output::note(format_args!(
-                "the log ended at {last}; --for DURATION waits for a recorder that goes on with it"
-            ));
-        }
-        while end.is_ok() && follows && goes_on() {
+        // without a time that was given, only a recorder that runs is waited for
+        let waits = self.lasts.is_some() && logs.may_grow();
+        while end.is_ok() && (grows || waits) && goes_on() {
             crate::commands::live::nap(NAP);
+            // asked before the log is read: no tick comes after the end
+            let has_ended = logs.has_ended();
             logs.grow()?;
             if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);
                 grows = true;
                 end = self.scan(&logs, range, from_ns, &mut desk);
+            } else if has_ended {
+                grows = false;
             } else if grows {
                 let events = desk.clock(SystemClock.read().wall_ns);
                 end = self.print(&events);
             }
+        }
+        if end.is_ok() && !grows && !waits && logs.may_grow() {
+            let last = rfc3339(range.1);
+            output::note(format_args!(
+                "the log ended at {last}; --for DURATION waits for a recorder that goes on with it"
+            ));
         }
         desk.end();
         end

@@ -63,11 +63,16 @@ impl Pen<'_> {
         if row >= self.area.height || room == 0 {
             return 0;
         }
-        let clean = diskwright_base::text::printable(text);
-        let shown = if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) };
+        let shown = self.clean(text);
         let (x, y) = (self.area.x + column, self.area.y + row);
         let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(room), self.cell(tone));
         end - x
+    }
+
+    /// A foreign text as it is shown. What is padded or cut must be this: it may have other columns than the text.
+    pub fn clean(&self, text: &str) -> String {
+        let clean = diskwright_base::text::printable(text);
+        if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) }
     }
 
     fn cell(&self, tone: Tone) -> CellStyle {
@@ -128,7 +133,7 @@ fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     // a long name gives way to the moment, but not all of it
     let room = usize::from(width).saturating_sub(rest.len()).max(8);
-    pen.text((0, 0), width, &format!("{}{rest}", cut(host, room, "~")), Tone::Strong);
+    pen.text((0, 0), width, &format!("{}{rest}", cut(&pen.clean(host), room, "~")), Tone::Strong);
 }
 
 /// The verdict, its first evidence, and the first thing to do.
@@ -145,7 +150,7 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         (_, Some(Severity::Critical)) => Tone::Bad,
         _ => Tone::Warn,
     };
-    let lines = wrap(&verdict.sentence, usize::from(width), 0);
+    let lines = wrap(&pen.clean(&verdict.sentence), usize::from(width), 0);
     pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
     // the sentence has the evidence; of a long one the end gives way to what to do
@@ -154,7 +159,7 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         lines.get(1).map(|line| format!("{}{more}", cut(line, usize::from(width).saturating_sub(more.len()), "")));
     let below = second.into_iter().chain(advice);
     for (row, text) in (2..layout::TOP).zip(below) {
-        pen.text((0, row), width, &cut(&text, usize::from(width), "..."), Tone::Plain);
+        pen.text((0, row), width, &cut(&pen.clean(&text), usize::from(width), "..."), Tone::Plain);
     }
 }
 
@@ -175,7 +180,8 @@ fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16) {
         let more = if row + 1 == rows && more > 0 { format!("  (+{more}, press a)") } else { String::new() };
         let since = pen.style.zone.clock(alert.begin_ns);
         let room = usize::from(width).saturating_sub(more.len());
-        let text = cut(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence), room, "...");
+        let text = pen.clean(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
+        let text = cut(&text, room, "...");
         let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
         pen.text((0, layout::TOP + row), width, &format!("{text}{more}"), tone);
     }
@@ -190,8 +196,8 @@ fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
             let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
             let sign = if waits { "!" } else { "" };
             let shown = format!("{}{sign}", figure(*value, &title.unit));
-            let text =
-                format!("{} {shown:<1$}", title.title, if title.unit == "fraction" { 5 } else { figures::WIDTH });
+            let room = if title.unit == "fraction" { 5 } else { figures::WIDTH };
+            let text = format!("{} {shown:<room$}", pen.clean(&title.title));
             let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
             if column + columns > pen.area.width + 1 {
                 break;
@@ -272,11 +278,11 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
 fn page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
     // sentences are folded; tables that fit stay as they are
-    let fold = |line: &str| match line.chars().count() > usize::from(width) {
-        true => wrap(line, usize::from(width), 2),
-        false => vec![line.to_owned()],
+    let fold = |line: String| match diskwright_report::text::width(&line) > usize::from(width) {
+        true => wrap(&line, usize::from(width), 2),
+        false => vec![line],
     };
-    let folded: Vec<String> = text.lines().flat_map(fold).collect();
+    let folded: Vec<String> = text.lines().map(|line| pen.clean(line)).flat_map(fold).collect();
     let over = folded.len().saturating_sub(usize::from(rows));
     *from = (*from).min(over);
     for (line, row) in folded.iter().skip(*from).zip(0..rows) {

@@ -18,7 +18,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("a", "all alerts of the timeline"),
     ("c", "compare this stretch with a second one"),
     ("j", "length of the judged stretch"),
-    ("t", "what the timeline shows"),
+    ("t", "what the timeline shows (m mark, A alert, g gap, ! remark)"),
     ("up, down", "select a device"),
     ("<, >, tab, e", "select a column; e (or enter) explains it"),
     ("d", "all block devices (volumes, arrays, loops), or only disks"),

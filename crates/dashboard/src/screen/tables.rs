@@ -104,7 +104,7 @@ pub(super) fn draw_devices(
     pen.text((0, layout.devices), width, &left(&cut(&name, NAME - 1, ""), NAME), Tone::Strong);
     for (place, column) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
-        let text = right(&cut(&format!("{sorted}{}", title(view, *column)), VALUE - 1, ""), VALUE);
+        let text = right(&cut(&pen.clean(&format!("{sorted}{}", title(view, *column))), VALUE - 1, ""), VALUE);
         let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
         // the space before the title is no part of it
         let at = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
@@ -134,7 +134,7 @@ fn draw_device(
 ) {
     let is_blamed = is_blamed(row, view);
     // state is a sign first, and a colour where there are any
-    let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
+    let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean(&row.name));
     let cells: String = columns
         .iter()
         .fold(String::new(), |text, column| text + &right(&figure(cell(row, *column), unit(view, *column)), VALUE));
@@ -183,7 +183,8 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         let cells: String =
             values.into_iter().map(|(value, unit)| right(&figure(value, unit), PROCESS_VALUE + 1)).collect();
         let group = if width > 120 { format!("  {}", row.cgroup) } else { String::new() };
-        let text = format!("{}{}{cells}{group}", left(&cut(&row.name, 17, "~"), 18), right(&row.pid.to_string(), 8));
+        let name = cut(&pen.clean(&row.name), 17, "~");
+        let text = format!("{}{}{cells}{group}", left(&name, 18), right(&row.pid.to_string(), 8));
         pen.text((0, line), width, &text, Tone::Plain);
     }
 }

@@ -219,8 +219,8 @@ const start = tried(async () => {
     controls(); ifSilent();
     if (++looks % 4 || document.hidden) return;
     if (!S.info.live && S.info.read >= 1) describe();
-    // a recorder that is silent sends no frame, and the alert on that comes with the range
-    else if (S.range && isSilent(5000)) soonRange();
+    // a recorder that is silent sends no frame, and the alert on that comes with the range; or it has ended its log
+    else if (S.range && isSilent(5000)) { soonRange(); describe(); }
   }, 2000);
   await begin();
 });
