@@ -142,8 +142,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => output::text(&table(&lines, logs.range)),
     }?;
     if let Some(trimmed) = logs.trimmed() {
-        let (ticks, segments) = (trimmed.ticks, trimmed.segments);
-        output::text(&format!("{ticks} older ticks ({segments} segments) were removed by --keep\n"))?;
+        let segments = units::plural(trimmed.segments, "segment", "segments");
+        let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));
+        output::text(&(units::plural(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
     }
     match idle {
         0 => Ok(()),

@@ -17,11 +17,19 @@ pub struct ChartBucket {
     pub most: f64,
     /// Share of the bucket's time that no tick with a value covers.
     pub gap_share: f64,
+    /// What the mean counts in a mean over buckets: seconds or operations.
+    pub weight: f64,
 }
 
 impl ChartBucket {
     /// A bucket without data.
-    pub const GAP: ChartBucket = ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
+    pub const GAP: ChartBucket =
+        ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0, weight: 0.0 };
+
+    /// A bucket of one value, as heavy as every other; `None` is a gap.
+    pub fn of(value: Option<f64>) -> ChartBucket {
+        value.map_or(ChartBucket::GAP, |v| ChartBucket { least: v, mean: v, most: v, gap_share: 0.0, weight: 1.0 })
+    }
 
     /// True where there is no value: nothing was recorded, or nothing
     /// happened that an average could be of.
@@ -202,7 +210,8 @@ impl Downsampler {
             };
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
-            ChartBucket { least: sum.least.unwrap_or(mean), mean, most: sum.most.unwrap_or(mean), gap_share }
+            let (least, most) = (sum.least.unwrap_or(mean), sum.most.unwrap_or(mean));
+            ChartBucket { least, mean, most, gap_share, weight: sum.denominator }
         };
         let line = |line: DownsampleLine| match &line.finish {
             Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
