@@ -159,7 +159,7 @@ fn ends_in_the_wrong_order_are_told_as_such_by_every_command() {
         (&["why", log, "--from", late, "--to", early], "--from is not before --to"),
         (&["why", log, "--from", early, "--to", early], "--from is not before --to"),
         (&["show", log, "--from", late, "--to", early], "--from is not before --to"),
-        (&["watch", log, "--from", late, "--to", early], "--from is not before --to"),
+        (&["watch", log, "--once", "--from", late, "--to", early], "--from is not before --to"),
         (&["serve", log, "--from", late, "--to", early], "--from is not before --to"),
         (&["export", log, "--as", "csv", "--from", late, "--to", early], "--from is not before --to"),
         (&["report", log, "-o", text(&page), "--from", late, "--to", early], "--from is not before --to"),

@@ -94,7 +94,7 @@ impl ChartBook {
         }
         // a bucket for each tick of a short window; the first tick covers no time
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
-        let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
+        let sampler = Downsampler::new(from_ns, to_ns, count, &wanted).of_whole_ticks();
         let who = processes(schemas);
         let looks = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
         let who_sampler = Downsampler::new(from_ns, to_ns, looks, &who);

@@ -220,12 +220,13 @@ fn card(
     out.push_str(&format!(
         "<article class=\"card finding\">\n\
          <header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
-         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {}</span>\
+         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of {}</span>\
          <span class=\"dim\">{}</span></p>\n",
         escape(&words::titled(finding)),
         value(finding.value, &finding.unit),
         value(finding.limit, &finding.unit),
-        escape(&words::held_for(finding, window_s)),
+        value(finding.share, "fraction"),
+        words::seen(finding.seen_s(window_s)),
         escape(&report.zone.range_between(&finding.from, &finding.to)),
     ));
     if let Some(from) = &finding.limit_from {

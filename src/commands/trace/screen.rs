@@ -350,7 +350,7 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         ));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
-        let unfinished = plural(unfinished, "request was", "requests were");
+        let unfinished = plural(unfinished as u64, "request was", "requests were");
         out.push_str(&format!("{unfinished} still in flight at the end\n"));
     }
     let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
