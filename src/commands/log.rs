@@ -113,6 +113,7 @@ pub struct Logs {
     distributions: Distributions,
     /// Some were seen.
     has_latency: Cell<bool>,
+    from_beginning: bool,
     /// First and last moment that will be read.
     pub range: (i64, i64),
 }
@@ -206,7 +207,18 @@ impl Logs {
         let sources = joined(sources, range, &mut losses)?;
         let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
         let distributions = Distributions::Percentiles;
-        let mut logs = Logs { sources, said, described, processes: None, losses, distributions, has_latency, range };
+        let from_beginning = from.is_none();
+        let mut logs = Logs {
+            from_beginning,
+            sources,
+            said,
+            described,
+            processes: None,
+            losses,
+            distributions,
+            has_latency,
+            range,
+        };
         if logs.said.names_disks() {
             logs.described = logs.find()?;
         }
@@ -239,6 +251,7 @@ impl Logs {
             losses: RefCell::default(),
             distributions: Distributions::Percentiles,
             has_latency: Cell::new(false),
+            from_beginning: false,
             range: (range.0.max(self.range.0), range.1.min(self.range.1)),
         }
     }
@@ -302,6 +315,11 @@ impl Logs {
             }
         }
         Ok(())
+    }
+
+    /// True where no start was given, so that the first tick counts whole, though it began before the range.
+    pub fn is_from_beginning(&self) -> bool {
+        self.from_beginning
     }
 
     /// True for one log of ours as it was recorded.

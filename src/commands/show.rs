@@ -121,8 +121,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let style = output::style();
     let count = if arguments.form == ShowForm::Chart && !arguments.json { chart::buckets(&style) } else { POINTS };
     let (from, to) = logs.range;
-    let mut sampler =
-        Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted).of_whole_ticks();
+    let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted)
+        .from_beginning(logs.is_from_beginning());
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
             sampler.push(frame);

@@ -94,11 +94,16 @@ impl ChartBook {
         }
         // a bucket for each tick of a short window; the first tick covers no time
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
-        let sampler = Downsampler::new(from_ns, to_ns, count, &wanted).of_whole_ticks();
+        let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
         let who = processes(schemas);
         let looks = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
         let who_sampler = Downsampler::new(from_ns, to_ns, looks, &who);
         ChartBook { from_ns, to_ns, wanted, findings, main, sampler, who, who_sampler }
+    }
+
+    /// The same of a log that is read from its beginning; see [`Downsampler::from_beginning`].
+    pub fn from_beginning(self, is_so: bool) -> ChartBook {
+        ChartBook { sampler: self.sampler.from_beginning(is_so), ..self }
     }
 
     /// Adds a frame of the log.

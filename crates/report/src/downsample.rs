@@ -110,10 +110,10 @@ impl Downsampler {
         }
     }
 
-    /// The same of a log that was read between these times, of which every tick counts whole: one that began before the
-    /// window (the first of most logs) counts in its first buckets, so that the means are those of a verdict.
-    pub fn of_whole_ticks(self) -> Downsampler {
-        Downsampler { whole_ticks: true, ..self }
+    /// The same of a log that is read from its beginning: its first tick began before the window and counts whole, so
+    /// that the means are those of a verdict.
+    pub fn from_beginning(self, whole_ticks: bool) -> Downsampler {
+        Downsampler { whole_ticks, ..self }
     }
 
     /// Adds the frame's ticks. A tick covers the time before its moment, so
@@ -386,7 +386,7 @@ mod tests {
         let wanted = [("physical_disk.reads".into(), "sda".into())];
         for (from_s, expected) in [(1.0, 15.0), (2.0, 50.0 / 3.0)] {
             let from_ns = (from_s * 1e9) as i64;
-            let mut downsampler = Downsampler::new(from_ns, 4 * SECOND_NS, 3, &wanted).of_whole_ticks();
+            let mut downsampler = Downsampler::new(from_ns, 4 * SECOND_NS, 3, &wanted).from_beginning(true);
             let mut read = frame(&rows);
             let first = read.ticks().iter().position(|t| t.time_ns >= from_ns).expect("inside");
             read.keep(first..3);
