@@ -26,6 +26,7 @@ mod foreign;
 mod fuzz;
 mod hostile_text;
 mod log_damage;
+mod means;
 mod network_mounts;
 mod nt_logs;
 mod plan;

@@ -139,10 +139,11 @@ fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
-        let first = arguments.window.with(arguments.window.from().cloned(), Some(at.clone()));
-        return Ok((first, against(&Some(at.clone()), &arguments.against_to)));
+        let first = arguments.window.with(arguments.window.from().cloned(), Some(at.clone())).called("--from", "--at");
+        let second = against(&Some(at.clone()), &arguments.against_to).called("--at", "--against-to");
+        return Ok((first, second));
     }
-    let second = against(&arguments.against_from, &arguments.against_to);
+    let second = against(&arguments.against_from, &arguments.against_to).called("--against-from", "--against-to");
     if arguments.logs.len() == 1 && second.is_whole() {
         let ways = "write --at TIME, or --from, --to, --against-from and --against-to";
         return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {ways}")));

@@ -2,6 +2,7 @@
 //! error, and in every answer as `damage[]`.
 
 use diskwright_base::Note;
+use diskwright_base::units::plural;
 use diskwright_datastore::{Damage, TrimSummary};
 use serde_json::{Value, json};
 
@@ -49,7 +50,8 @@ impl Losses {
         let places = self.places.len() as u64 + self.more;
         if places > LINES as u64 {
             let further = places - LINES as u64;
-            output::warn(format_args!("{further} more places are damaged; in total {}", self.sum()));
+            let further = plural(further, "more place is", "more places are");
+            output::warn(format_args!("{further} damaged; in total {}", self.sum()));
         }
     }
 
@@ -59,9 +61,8 @@ impl Losses {
         let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
         match (ticks, unknown) {
             (0, true) => "an unknown number of ticks is lost".to_owned(),
-            (ticks, true) => format!("at least {ticks} ticks are lost"),
-            (1, false) => "1 tick is lost".to_owned(),
-            (ticks, false) => format!("{ticks} ticks are lost"),
+            (ticks, true) => format!("at least {}", plural(ticks, "tick is lost", "ticks are lost")),
+            (ticks, false) => plural(ticks, "tick is lost", "ticks are lost"),
         }
     }
 

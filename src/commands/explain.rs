@@ -195,7 +195,8 @@ fn suite_page(suite: &Suite, style: &Style) -> String {
         Time::EachRun(_) => format!("--for is the duration of each run, by default {usual}"),
         Time::Whole(_) => format!("--for is the total duration, by default {usual}"),
     };
-    let takes = format!("at most about {} in {} runs; {time}", units::display(plan.seconds.round(), "s"), plan.runs);
+    let runs = units::plural(u64::from(plan.runs), "run", "runs");
+    let takes = format!("at most about {} in {runs}; {time}", units::display(plan.seconds.round(), "s"));
     explain::page(
         suite.id,
         suite.title,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use diskwright_base::units::plural;
 use diskwright_base::{Note, Topology};
 use diskwright_counters::live::Sampler;
 use diskwright_remote::feed::SeriesFeed;
@@ -127,15 +128,16 @@ impl Feeds {
             return (Some(document), Ok(()));
         }
         let trouble = writer.trouble().map_or_else(String::new, |text| format!(" ({text})"));
-        let what = format!("--remote-write: {sent} samples sent, {lost} rejected or not delivered{trouble}");
+        let sent = plural(sent, "sample", "samples");
+        let what = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
         let done = match log {
             Some((dir, 0)) => {
                 output::warn(format_args!("{what}; {}", resend(dir)));
                 Ok(())
             }
             Some((dir, ticks)) => {
-                let dir = dir.display();
-                Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} ticks that it lost itself")))
+                let (dir, ticks) = (dir.display(), plural(ticks, "tick", "ticks"));
+                Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} that it lost itself")))
             }
             None => Err(Failure::Failed(format!(
                 "{what}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, plural};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
 use diskwright_remote::fleet::{Fleet, FleetMember, needed};
@@ -210,13 +210,13 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     let (queries, seconds, bytes) = took.spent;
     let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
         0 => String::new(),
-        values => format!("; {values} impossible values were left out"),
+        values => format!("; {} left out", plural(values, "impossible value was", "impossible values were")),
     };
     format!(
-        "{} machines, {held} with a bottleneck, {unjudged} not judged; {} ticks of {} s; {:.1} s in total; {queries} \
+        "{}, {held} with a bottleneck, {unjudged} not judged; {} of {} s; {:.1} s in total; {queries} \
          queries to the store took {seconds:.1} s (two at a time) and returned {}{left_out}",
-        places.len(),
-        fleet.grid.count,
+        plural(places.len() as u64, "machine", "machines"),
+        plural(fleet.grid.count as u64, "tick", "ticks"),
         fleet.grid.step_ms as f64 / 1e3,
         took.seconds,
         display(bytes as f64, "bytes"),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use diskwright_base::LogPiece;
+use diskwright_base::units::plural;
 use diskwright_datastore::{LogReader, is_log};
 use diskwright_logs::{ReadSummary, Skip, TimeBasis};
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
     if arguments.asking.is_asked()? {
-        let window = LogWindow::between(arguments.from.clone(), arguments.until.clone());
+        let window = LogWindow::between(arguments.from.clone(), arguments.until.clone()).called("--from", "--until");
         let summary = store::fetch(&arguments.asking, &window, &arguments.to)?;
         if !arguments.json {
             output::text(&line(&store, &summary))?;
@@ -157,7 +158,8 @@ fn read_apart(
 fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
-    let logs = Logs::open(&paths, &LogWindow::of_machine(from, until, arguments.arrays.clone()))?;
+    let window = LogWindow::of_machine(from, until, arguments.arrays.clone()).called("--from", "--until");
+    let logs = Logs::open(&paths, &window)?;
     let mut writer = foreign::writer(&arguments.to)?;
     let before = writer.ticks();
     logs.read(|piece| match piece {
@@ -237,7 +239,9 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
     let span = format!("{} to {}", when::rfc3339(from), when::rfc3339(to));
     let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
     let file = output::name(file.display());
-    format!("{file}: {format}, {ticks} ticks, {series} series{known}, {values} values, {gaps} gaps, {span}\n")
+    let [ticks, values, gaps] =
+        [plural(*ticks, "tick", "ticks"), plural(*values, "value", "values"), plural(*gaps, "gap", "gaps")];
+    format!("{file}: {format}, {ticks}, {series} series{known}, {values}, {gaps}, {span}\n")
 }
 
 /// The answer for all files together; `files` has each. `joined`: ticks that were written where logs were joined.

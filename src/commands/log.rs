@@ -32,6 +32,9 @@ pub struct LogWindow {
     reading: ForeignOptions,
     #[command(flatten)]
     arrays: Arrays,
+    /// The options that give the ends, where they are not called --from and --to.
+    #[arg(skip)]
+    called: Option<[&'static str; 2]>,
 }
 
 impl LogWindow {
@@ -61,9 +64,18 @@ impl LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
     }
 
+    /// The same with ends that other options give.
+    pub fn called(self, from: &'static str, to: &'static str) -> LogWindow {
+        LogWindow { called: Some([from, to]), ..self }
+    }
+
+    fn names(&self) -> [&'static str; 2] {
+        self.called.unwrap_or(["--from", "--to"])
+    }
+
     /// A window of logs that are still to be read, with what the user says of them.
     pub fn reading(from: Option<String>, to: Option<String>, reading: ForeignOptions, arrays: Arrays) -> LogWindow {
-        LogWindow { from, to, reading, arrays }
+        LogWindow { from, to, reading, arrays, called: None }
     }
 
     /// A window of logs that were read already, with what the user says of the machine.
@@ -74,7 +86,18 @@ impl LogWindow {
     /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
     pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
         let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();
-        Ok((end(&self.from)?, end(&self.to)?))
+        let (from, to) = (end(&self.from)?, end(&self.to)?);
+        self.in_order(from.zip(to))?;
+        Ok((from, to))
+    }
+
+    /// Refuses ends that leave no time between them, whatever the log has.
+    pub fn in_order(&self, ends: Option<(i64, i64)>) -> Result<(), Failure> {
+        let [from, to] = self.names();
+        match ends {
+            Some((start, end)) if start >= end => Err(Failure::Usage(format!("{from} is not before {to}"))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -90,6 +113,7 @@ pub struct Logs {
     distributions: Distributions,
     /// Some were seen.
     has_latency: Cell<bool>,
+    from_beginning: bool,
     /// First and last moment that will be read.
     pub range: (i64, i64),
 }
@@ -172,18 +196,29 @@ impl Logs {
         let (Some(first), Some(last)) = (first, last) else {
             return Err(Failure::Failed("none of the logs could be read".into()));
         };
-        let from = window.from.as_deref().map(|t| when::parse(t, last)).transpose()?;
-        let to = window.to.as_deref().map(|t| when::parse(t, last)).transpose()?;
+        let (from, to) = window.ends(last)?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
         if range.0 > range.1 {
             let held = format!("{} to {}", when::rfc3339(first), when::rfc3339(last));
-            return Err(Failure::Usage(format!("the log has nothing between --from and --to; it covers {held}")));
+            let [from, to] = window.names();
+            return Err(Failure::Usage(format!("the log has nothing between {from} and {to}; it covers {held}")));
         }
         let mut losses = Losses::default();
         let sources = joined(sources, range, &mut losses)?;
         let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
         let distributions = Distributions::Percentiles;
-        let mut logs = Logs { sources, said, described, processes: None, losses, distributions, has_latency, range };
+        let from_beginning = from.is_none();
+        let mut logs = Logs {
+            from_beginning,
+            sources,
+            said,
+            described,
+            processes: None,
+            losses,
+            distributions,
+            has_latency,
+            range,
+        };
         if logs.said.names_disks() {
             logs.described = logs.find()?;
         }
@@ -216,6 +251,7 @@ impl Logs {
             losses: RefCell::default(),
             distributions: Distributions::Percentiles,
             has_latency: Cell::new(false),
+            from_beginning: false,
             range: (range.0.max(self.range.0), range.1.min(self.range.1)),
         }
     }
@@ -279,6 +315,11 @@ impl Logs {
             }
         }
         Ok(())
+    }
+
+    /// True where no start was given, so that the first tick counts whole, though it began before the range.
+    pub fn is_from_beginning(&self) -> bool {
+        self.from_beginning
     }
 
     /// True for one log of ours as it was recorded.

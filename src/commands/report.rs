@@ -101,7 +101,8 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
 /// Second pass: the charts of the first verdict's findings and of the main
 /// counters.
 fn charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
-    let mut book = ChartBook::new(verdict, schemas, logs.range.0, logs.range.1);
+    let mut book =
+        ChartBook::new(verdict, schemas, logs.range.0, logs.range.1).from_beginning(logs.is_from_beginning());
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
             book.push(frame);

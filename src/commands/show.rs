@@ -121,7 +121,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let style = output::style();
     let count = if arguments.form == ShowForm::Chart && !arguments.json { chart::buckets(&style) } else { POINTS };
     let (from, to) = logs.range;
-    let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted);
+    let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted)
+        .from_beginning(logs.is_from_beginning());
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
             sampler.push(frame);
@@ -142,8 +143,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => output::text(&table(&lines, logs.range)),
     }?;
     if let Some(trimmed) = logs.trimmed() {
-        let (ticks, segments) = (trimmed.ticks, trimmed.segments);
-        output::text(&format!("{ticks} older ticks ({segments} segments) were removed by --keep\n"))?;
+        let segments = units::plural(trimmed.segments, "segment", "segments");
+        let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));
+        output::text(&(units::plural(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
     }
     match idle {
         0 => Ok(()),

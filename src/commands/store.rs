@@ -80,9 +80,7 @@ impl StoreArguments {
         let to_ns = to.unwrap_or(now_ns);
         let usual_ns = i64::try_from(usual.as_nanos()).unwrap_or(i64::MAX);
         let from_ns = from.unwrap_or(to_ns.saturating_sub(usual_ns));
-        if from_ns >= to_ns {
-            return Err(Failure::Usage("--from is not before --to".into()));
-        }
+        window.in_order(Some((from_ns, to_ns)))?;
         let selector = Selector::parse(self.matching.as_deref().unwrap_or_default());
         Ok(HostQuery {
             selector: selector.map_err(|e| Failure::Usage(e.to_string()))?,

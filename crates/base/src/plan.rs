@@ -71,6 +71,11 @@ fn seconds(tick: &Tick) -> f64 {
     if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
 }
 
+/// What a tick of this many seconds weighs: one of unknown length has a value, but next to no time.
+fn known(seconds: f64) -> f64 {
+    if seconds.is_nan() { 1e-9 } else { seconds }
+}
+
 impl CounterPlan {
     /// Finds the columns for a counter of an instance; `None` where the
     /// schema lacks them. Ready-made cells come before formulas.
@@ -201,6 +206,22 @@ impl CounterPlan {
         }
     }
 
+    /// A ratio of levels (share of memory in use) goes by time, not by size, and so does a share of time: the kernel
+    /// counts more or less processor time in some ticks than they are long.
+    fn goes_by_time(&self) -> bool {
+        matches!(self.kind, CounterKind::Level | CounterKind::BusyFraction)
+    }
+
+    /// A tick's part of the sum, no more than its value in [`CounterPlan::values`] allows: the mean is that of the
+    /// values which are shown tick by tick.
+    fn within(&self, numerator: f64, denominator: f64) -> f64 {
+        if denominator <= 0.0 || !(self.complement || self.cap.is_finite()) {
+            return numerator;
+        }
+        let value = self.finish(numerator / denominator);
+        (if self.complement { 1.0 - value } else { value }) * denominator
+    }
+
     fn finish(&self, value: f64) -> f64 {
         // comparisons keep a gap (NaN), which f64::min and f64::max would replace
         let value = match 1.0 - value {
@@ -226,19 +247,20 @@ impl CounterPlan {
             let (numerator, denominator, value) = match &self.divisor {
                 PlanDivisor::Nothing if self.kind == CounterKind::Total => (top, 1.0, top),
                 PlanDivisor::Nothing => {
-                    let weight = if time.is_nan() { 1e-9 } else { time };
+                    let weight = known(time);
                     (top * weight, weight, top)
                 }
                 PlanDivisor::Time => (top, time, top / time),
                 PlanDivisor::Columns(columns) => {
                     let operations = cell(columns);
                     let weight = match self.kind {
-                        // a ratio of levels (share of memory in use) goes by time, not by size
-                        CounterKind::Level => time / operations,
+                        _ if operations <= 0.0 => 0.0,
+                        _ if self.goes_by_time() => known(time) / operations,
                         _ if self.by_rate => time,
                         _ => 1.0,
                     };
-                    (top * weight, operations * weight, top / operations)
+                    let value = if operations <= 0.0 { f64::NAN } else { top / operations };
+                    (top * weight, operations * weight, value)
                 }
                 PlanDivisor::ColumnsAndTime(columns) => {
                     let share = top / cell(columns);
@@ -252,7 +274,7 @@ impl CounterPlan {
             if numerator.is_nan() || denominator.is_nan() {
                 continue;
             }
-            sum.numerator += numerator;
+            sum.numerator += self.within(numerator, denominator);
             sum.denominator += denominator;
             sum.ticks += 1;
             if !value.is_nan() {

@@ -167,6 +167,11 @@ pub fn length(seconds: f64) -> String {
     parts.join(" ")
 }
 
+/// A count with its noun: `1 gap`, `2 gaps`.
+pub fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Decimal prefix: `35 M`, and `12 ` below a thousand.
 fn prefixed(value: f64) -> String {
     let size = value.abs();
@@ -252,6 +257,11 @@ mod tests {
         assert_eq!(display(f64::NAN, "s"), "no data");
         assert_eq!(display(1.01, "requests"), "1.01 requests");
         assert_eq!(display(71.0, "celsius"), "71 °C");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|n| plural(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
     }
 
     #[test]

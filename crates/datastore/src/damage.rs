@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use diskwright_base::units::plural;
+
 /// How something was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -65,8 +67,10 @@ impl Damage {
     pub fn because(&self) -> String {
         let bytes = self.bytes;
         match self.loss {
-            Loss::Damaged => format!("{bytes} bytes are damaged"),
-            Loss::Unfinished => format!("the file ends inside a record, after {bytes} bytes of it"),
+            Loss::Damaged => plural(bytes, "byte is damaged", "bytes are damaged"),
+            Loss::Unfinished => {
+                format!("the file ends inside a record, after {} of it", plural(bytes, "byte", "bytes"))
+            }
             Loss::Unclosed => "the file is truncated, or its recorder was killed".to_owned(),
             Loss::Missing => "ticks are missing here: a file was deleted or truncated".to_owned(),
             Loss::Repeated => format!("{bytes} bytes hold ticks that were already read (a copied file)"),
@@ -80,13 +84,12 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place(), self.because())?;
         match self.ticks {
-            Some(1) => write!(f, ", 1 tick lost")?,
-            Some(ticks) => write!(f, ", {ticks} ticks lost")?,
+            Some(ticks) => write!(f, ", {} lost", plural(ticks, "tick", "ticks"))?,
             None => write!(f, ", an unknown number of ticks lost")?,
         }
         match self.notes {
             Some(0) | None => Ok(()),
-            Some(notes) => write!(f, ", {notes} notes lost"),
+            Some(notes) => write!(f, ", {} lost", plural(notes, "note", "notes")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How sure a verdict is, and what limits that.
 
 use diskwright_base::Note;
-use diskwright_base::units::display;
+use diskwright_base::units::{display, plural};
 
 use crate::observation::Observation;
 use crate::origin::LogOrigin;
@@ -25,7 +25,7 @@ pub(crate) fn limits(
     let rules: Vec<&Rule> = awake(seen, pack).collect();
     list.extend(short_window(&rules, seconds));
     if seen.window.ticks < FEW_TICKS {
-        list.push(format!("the window has only {} ticks", seen.window.ticks));
+        list.push(format!("the window has only {}", plural(seen.window.ticks, "tick", "ticks")));
     }
     if let Some(steal) = steal(seen).filter(|s| *s > STEAL) {
         let steal = display(steal, "fraction");
@@ -41,7 +41,7 @@ pub(crate) fn limits(
     }
     list.extend(stand_ins(seen, pack));
     if seen.notes.gaps > 0 {
-        list.push(format!("the log has {} gaps", seen.notes.gaps));
+        list.push(format!("the log has {}", plural(seen.notes.gaps, "gap", "gaps")));
     }
     if seen.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());

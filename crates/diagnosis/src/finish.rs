@@ -39,7 +39,8 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
     let instance = first.map_or(String::new(), |first| instance(seen, first, &findings));
     let set_aside: Vec<SetAsideFinding> = aside.iter().map(|(o, by)| explained(o, by)).collect();
     let confidence = crate::certainty::confidence(seen, pack_at, bottleneck, &ranking, &unjudged);
-    let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged };
+    let told = first.map(|first| (first.rule.as_str(), first.title.as_str()));
+    let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged, told };
     let phases = if pack_at == 0 { crate::phases::phases(seen, pack_at, &all, &whole) } else { Vec::new() };
     let ruled_out = ruled_out(seen, pack_at, &all, bottleneck, &ranking, &set_aside);
     let mut certainty_limits = crate::certainty::limits(seen, pack_at, &unjudged, bottleneck);

@@ -24,6 +24,9 @@ const SPAN_PARTS: usize = 3;
 /// Share of the span at which a rule must hold, where it asks for less itself.
 const LEAST_SHARE: f64 = 0.1;
 
+/// Below this, a phase would be printed with a confidence of nothing.
+const LEAST_CONFIDENCE: f64 = 0.01;
+
 /// A rule at an instance with the seconds at which it held in each part, summed
 /// up from the start: a span's are one difference.
 struct RuleTrack<'a> {
@@ -81,6 +84,17 @@ fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     cuts.sort_unstable();
     cuts.dedup();
     cuts
+}
+
+/// Makes neighbours with the same answer one piece.
+fn unite(pieces: &mut Vec<PhaseRange>) {
+    pieces.dedup_by(|next, last| {
+        let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
+        if same {
+            last.to = next.to;
+        }
+        same
+    });
 }
 
 fn sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -172,7 +186,26 @@ impl<'a> PhaseTimeline<'a> {
         }
         self.join(&mut pieces);
         self.sharpen(&mut pieces);
+        self.settle(&mut pieces);
         pieces
+    }
+
+    /// Judges a piece by all its parts, as it now is.
+    fn judge(&self, piece: &mut PhaseRange) {
+        let (_, bottleneck, _, instance) = self.answer(piece.from, piece.to);
+        (piece.bottleneck, piece.instance) = (bottleneck, instance);
+    }
+
+    /// Judges again what blames something that does not hold in it as a whole, since its ends were moved.
+    fn settle(&self, pieces: &mut Vec<PhaseRange>) {
+        loop {
+            let before = pieces.clone();
+            pieces.iter_mut().filter(|p| p.bottleneck != Bottleneck::None).for_each(|piece| self.judge(piece));
+            unite(pieces);
+            if *pieces == before {
+                break;
+            }
+        }
     }
 
     /// The span around a part, between two cuts.
@@ -185,7 +218,8 @@ impl<'a> PhaseTimeline<'a> {
         (from, to)
     }
 
-    /// Gives what is too short to be a phase to its longer neighbour.
+    /// Gives what is too short to be a phase to its longer neighbour. What comes of it is judged again: a rule that
+    /// held in the one part need not hold in both.
     fn join(&self, pieces: &mut Vec<PhaseRange>) {
         let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
         let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
@@ -198,14 +232,9 @@ impl<'a> PhaseTimeline<'a> {
             let into = if before >= after { index - 1 } else { index + 1 };
             let (from, to) = (pieces[index].from.min(pieces[into].from), pieces[index].to.max(pieces[into].to));
             (pieces[into].from, pieces[into].to) = (from, to);
+            self.judge(&mut pieces[into]);
             pieces.remove(index);
-            pieces.dedup_by(|next, last| {
-                let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
-                if same {
-                    last.to = next.to;
-                }
-                same
-            });
+            unite(pieces);
         }
     }
 
@@ -261,6 +290,12 @@ impl<'a> PhaseTimeline<'a> {
             confidence = confidence.min(whole.confidence);
         }
         let first = self.answer(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
+        let told = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
+        // of the window as a whole, its own finding
+        let (rule, title) = told.or(whole.told.filter(|_| alike)).unwrap_or_default();
+        let confidence = rounded(confidence);
+        debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
+        debug_assert!(!bottleneck.blames() || alike || confidence >= LEAST_CONFIDENCE, "{rule}: {confidence}");
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
         let marks = &self.seen.notes.bookmarks;
         let mark = marks.iter().rfind(|mark| {
@@ -273,9 +308,9 @@ impl<'a> PhaseTimeline<'a> {
             seconds: self.time[piece.to] - self.time[piece.from],
             bottleneck,
             instance,
-            confidence: rounded(confidence),
-            rule: first.map_or(String::new(), |o| o.rule.id.clone()),
-            title: first.map_or(String::new(), |o| o.rule.title.clone()),
+            confidence,
+            rule: rule.to_owned(),
+            title: title.to_owned(),
             bookmark: mark.map_or(String::new(), |mark| mark.text.clone()),
         }
     }

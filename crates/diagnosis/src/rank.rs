@@ -26,6 +26,8 @@ pub(crate) struct WindowVerdict<'a> {
     pub instance: &'a str,
     pub confidence: f64,
     pub unjudged: &'a [UnjudgedRule],
+    /// The rule that tells it and that rule's title; `None` where nothing does.
+    pub told: Option<(&'a str, &'a str)>,
 }
 
 /// What a rule of a weight that held for a share of the time scores.

@@ -110,7 +110,9 @@ pub struct Finding {
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
-    /// That time, in sum.
+    /// The judged time: the window without what the log does not tell of this.
+    pub judged_s: f64,
+    /// The time at which it held, in sum.
     pub seconds: f64,
     /// The longest stretch of it.
     pub longest_s: f64,
@@ -134,6 +136,21 @@ pub struct Finding {
     pub advice: Vec<String>,
     /// The leading quantity over the whole window in at most 60 points, `null` for a gap.
     pub series: Vec<Option<f64>>,
+}
+
+/// Share of a window that must have been judged for a share of it to be told as one of the window.
+const NEARLY_ALL: f64 = 0.95;
+
+impl Finding {
+    /// The time that was judged, where that is clearly less than the window: the share is of that time alone.
+    pub fn seen_s(&self, window_s: f64) -> Option<f64> {
+        seen_s(self.judged_s, window_s)
+    }
+}
+
+/// See [`Finding::seen_s`].
+pub fn seen_s(judged_s: f64, window_s: f64) -> Option<f64> {
+    (judged_s < NEARLY_ALL * window_s).then_some(judged_s)
 }
 
 /// A stretch of time at which a rule held.
@@ -173,6 +190,8 @@ pub struct Episode {
     pub instance: String,
     /// Share of the judged time at which it held in all.
     pub share: f64,
+    /// The judged time.
+    pub judged_s: f64,
     /// The longest stretch of it, seconds.
     pub longest_s: f64,
     /// Start of that stretch, RFC 3339 in UTC.

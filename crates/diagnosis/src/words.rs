@@ -5,7 +5,7 @@ use diskwright_base::units::{digits, display, length};
 use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
 use crate::rule::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
-use crate::verdict::{Culprit, Finding};
+use crate::verdict::{Culprit, Finding, seen_s};
 
 /// A value with its unit; a bare number where there is none.
 pub(crate) fn value_text(value: f64, unit: &str) -> String {
@@ -222,7 +222,12 @@ pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s:
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
         bottleneck => subject(bottleneck, instance),
     };
-    format!("{subject}: {} ({}; {}).", finding.title, measured(finding, label), held(finding.share, window_s))
+    format!(
+        "{subject}: {} ({}; {}).",
+        finding.title,
+        measured(finding, label),
+        held(finding.share, finding.judged_s, window_s)
+    )
 }
 
 /// The verdict on a thread that one processor limits: what has room is the machine, not the program.
@@ -242,7 +247,7 @@ pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s:
         Some(busy) => format!("while {} of the machine's processor time is unused", display(1.0 - busy, "fraction")),
         None => "while other processors are idle".into(),
     };
-    let held = held(finding.share, window_s);
+    let held = held(finding.share, finding.judged_s, window_s);
     format!(
         "One thread is the bottleneck, not the machine: {who} uses {used} of one processor {idle} ({held}). More \
          processors will not make this program faster."
@@ -282,10 +287,13 @@ fn stalls(finding: &Finding) -> String {
     format!("{times}, the longest {longest} at {time} UTC{caught}")
 }
 
-/// For how much of the window it held.
-fn held(share: f64, window_s: f64) -> String {
-    let (share, window) = (display(share, "fraction"), length(window_s));
-    format!("{share} of {window}")
+/// For how much of the time it held that was judged, which may be less than the window: of the rest nothing is known.
+fn held(share: f64, judged_s: f64, window_s: f64) -> String {
+    let (share, judged) = (display(share, "fraction"), length(judged_s));
+    match seen_s(judged_s, window_s) {
+        Some(_) => format!("{share} of the {judged} it was seen"),
+        None => format!("{share} of {judged}"),
+    }
 }
 
 #[cfg(test)]
@@ -294,9 +302,15 @@ mod tests {
 
     #[test]
     fn a_long_window_is_told_in_hours() {
-        assert_eq!(held(0.544, 1195.0), "54.4 % of 19 min 55 s");
-        assert_eq!(held(1.0, 86_400.0), "100 % of 1 d");
-        assert_eq!(held(1.0, 60.0), "100 % of 60 s");
+        assert_eq!(held(0.544, 1195.0, 1195.0), "54.4 % of 19 min 55 s");
+        assert_eq!(held(1.0, 86_400.0, 86_400.0), "100 % of 1 d");
+        assert_eq!(held(1.0, 60.0, 60.0), "100 % of 60 s");
+    }
+
+    #[test]
+    fn a_share_is_told_of_the_time_that_was_judged() {
+        assert_eq!(held(1.0, 26.0, 60.0), "100 % of the 26 s it was seen");
+        assert_eq!(held(0.875, 60.0, 61.0), "87.5 % of 60 s");
     }
 
     #[test]

@@ -233,8 +233,13 @@ fn with_bookmarks(recording: &Recording, marks: &[(i64, &str)]) -> Verdict {
 
 /// A disk that is full from one second to another, of so many.
 fn full_between(ticks: usize, from: usize, to: usize, cpu: f64) -> Recording {
-    let pick = move |tick: usize, full: f64, quiet: f64| if (from..to).contains(&tick) { full } else { quiet };
-    let r = Recording::new(ticks)
+    full_when(ticks, cpu, move |tick| (from..to).contains(&tick))
+}
+
+/// A disk that is full in the seconds of which `full` says so, and the processors as busy as `cpu` meanwhile.
+fn full_when(ticks: usize, cpu: f64, full: impl Fn(usize) -> bool + Copy + 'static) -> Recording {
+    let pick = move |tick: usize, yes: f64, no: f64| if full(tick) { yes } else { no };
+    Recording::new(ticks)
         .with("physical_disk.reads", "vda", move |tick| pick(tick, 600.0, 5.0))
         .with("physical_disk.writes", "vda", |_| 0.0)
         .with("physical_disk.read_bytes", "vda", move |tick| pick(tick, 600.0, 5.0) * 4096.0)
@@ -246,8 +251,8 @@ fn full_between(ticks: usize, from: usize, to: usize, cpu: f64) -> Recording {
         .with("pressure.io_some_s", "", move |tick| pick(tick, 0.95, 0.01))
         .with("pressure.memory_some_s", "", |_| 0.0)
         .with("pressure.cpu_some_s", "", move |tick| pick(tick, cpu, 0.02))
-        .with("system.running", "", |_| 2.0);
-    r.with("processor.busy", "_total", move |tick| pick(tick, cpu, 0.1))
+        .with("system.running", "", |_| 2.0)
+        .with("processor.busy", "_total", move |tick| pick(tick, cpu, 0.1))
 }
 
 #[test]
@@ -296,4 +301,25 @@ fn how_a_log_is_cut_into_frames_changes_no_phase() {
         assert_eq!(cut.phases, whole.phases);
         assert_eq!(cut.findings, whole.findings);
     }
+}
+
+#[test]
+fn a_phase_that_blames_has_a_rule_that_held_and_some_confidence() {
+    let mut blamed = 0;
+    for seed in 0..240_u64 {
+        let length = 2 + seed as usize % 7;
+        let full = move |tick: usize| {
+            let mixed = (tick / length) as u64 ^ seed << 8;
+            (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40).is_multiple_of(3)
+        };
+        let verdict = with_bookmarks(&full_when(50, 0.1, full), &[(19, "begins")]);
+        for phase in verdict.phases.iter().filter(|phase| phase.bottleneck.blames()) {
+            blamed += 1;
+            let said = !phase.rule.is_empty() && !phase.title.is_empty();
+            assert!(said && phase.confidence >= 0.01, "seed {seed}: {phase:?}");
+        }
+        let ends = verdict.phases.windows(2).all(|pair| pair[0].to == pair[1].from);
+        assert!(ends, "seed {seed}: {:#?}", verdict.phases);
+    }
+    assert!(blamed > 100, "{blamed}");
 }

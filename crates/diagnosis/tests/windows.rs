@@ -98,3 +98,39 @@ fn a_judge_of_many_windows_says_of_each_what_a_new_one_says() {
         assert!(told > 0, "verdicts without findings compare nothing");
     }
 }
+
+#[test]
+fn a_share_is_told_of_the_time_that_was_judged() {
+    let waits = |from: usize| {
+        let recording = Recording::new(60)
+            .with("pressure.io_some_s", "", move |tick| if tick < from { f64::NAN } else { 0.9 })
+            .with("memory.available_bytes", "", |_| 1e9);
+        let rule =
+            "[[rule]]\nid = \"r\"\nobject = \"machine\"\nall = [{ counter = \"pressure.io_some\", above = 0.5 }]\n";
+        recording.by(rule)
+    };
+    let short = waits(34);
+    assert!(short.sentence.ends_with("; 100 % of the 26 s it was seen)."), "{}", short.sentence);
+    let finding = only(&short);
+    assert_eq!((finding.share, finding.judged_s, finding.seconds), (1.0, 26.0, 26.0));
+    assert_eq!(finding.seen_s(short.window.seconds), Some(26.0));
+    // a tick or two that were not seen are no matter
+    let nearly = waits(1);
+    assert!(nearly.sentence.ends_with("; 100 % of 59 s)."), "{}", nearly.sentence);
+    assert_eq!(only(&nearly).seen_s(nearly.window.seconds), None);
+}
+
+#[test]
+fn one_gap_is_no_gaps() {
+    let after = |gaps: i64| {
+        let recording = Recording::new(20).with("physical_disk.busy", "sda", |_| 0.5);
+        let mut judge = Judge::new(vec![pack(&one("counter = \"busy\", above = 0.1"))], recording.options());
+        for second in 0..gaps {
+            judge.note(&Note::new(START + second * 2_000_000_000, Note::GAP, format!("gap {second}")));
+        }
+        judge.frame(&recording.frame(0..20));
+        judge.finish().remove(0).certainty_limits
+    };
+    assert!(after(1).contains(&"the log has 1 gap".to_owned()), "{:?}", after(1));
+    assert!(after(2).contains(&"the log has 2 gaps".to_owned()), "{:?}", after(2));
+}

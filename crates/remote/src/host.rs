@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
+use diskwright_base::units::plural;
 use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
 use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
@@ -62,7 +63,8 @@ pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -
     // ticks end half way between two scrapes, so that none falls out of one for being early or late
     let grid = QueryGrid::through(wanted.from_ms, wanted.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
     if grid.count < 2 {
-        let because = format!("the window holds only {} ticks of {} s; widen it", grid.count, step_ms as f64 / 1e3);
+        let ticks = plural(grid.count as u64, "tick", "ticks");
+        let because = format!("the window holds only {ticks} of {} s; widen it", step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);

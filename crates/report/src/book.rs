@@ -101,6 +101,11 @@ impl ChartBook {
         ChartBook { from_ns, to_ns, wanted, findings, main, sampler, who, who_sampler }
     }
 
+    /// The same of a log that is read from its beginning; see [`Downsampler::from_beginning`].
+    pub fn from_beginning(self, is_so: bool) -> ChartBook {
+        ChartBook { sampler: self.sampler.from_beginning(is_so), ..self }
+    }
+
     /// Adds a frame of the log.
     pub fn push(&mut self, frame: &Frame) {
         self.sampler.push(frame);
@@ -182,10 +187,7 @@ fn held(finding: &Finding) -> Vec<(i64, i64)> {
 /// it stands; `None` where nothing was measured.
 pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
-    let bucket = |v: &Option<f64>| match v {
-        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => ChartBucket::GAP,
-    };
+    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
     let line = ChartLine { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&finding.counter, from_ns, to_ns, vec![line]);

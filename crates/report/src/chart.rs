@@ -290,7 +290,7 @@ mod tests {
     const FROM_NS: i64 = 1_795_299_600_000_000_000;
 
     fn bucket(mean: f64) -> ChartBucket {
-        ChartBucket { least: mean, mean, most: mean, gap_share: if mean.is_nan() { 1.0 } else { 0.0 } }
+        ChartBucket::of(Some(mean).filter(|mean| !mean.is_nan()))
     }
 
     fn wave(count: usize, shift: f64) -> Vec<ChartBucket> {

@@ -268,10 +268,7 @@ pub fn chart(
     before: &[Option<f64>],
     after: &[Option<f64>],
 ) -> Option<Chart> {
-    let bucket = |v: &Option<f64>| match v {
-        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => ChartBucket::GAP,
-    };
+    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
     let line = |name: &str, points: &[Option<f64>]| ChartLine {
         instance: name.into(),
         buckets: points.iter().map(bucket).collect(),

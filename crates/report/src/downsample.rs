@@ -17,11 +17,19 @@ pub struct ChartBucket {
     pub most: f64,
     /// Share of the bucket's time that no tick with a value covers.
     pub gap_share: f64,
+    /// What the mean counts in a mean over buckets: seconds or operations.
+    pub weight: f64,
 }
 
 impl ChartBucket {
     /// A bucket without data.
-    pub const GAP: ChartBucket = ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
+    pub const GAP: ChartBucket =
+        ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0, weight: 0.0 };
+
+    /// A bucket of one value, as heavy as every other; `None` is a gap.
+    pub fn of(value: Option<f64>) -> ChartBucket {
+        value.map_or(ChartBucket::GAP, |v| ChartBucket { least: v, mean: v, most: v, gap_share: 0.0, weight: 1.0 })
+    }
 
     /// True where there is no value: nothing was recorded, or nothing
     /// happened that an average could be of.
@@ -41,6 +49,7 @@ pub struct Downsampler {
     from_ns: i64,
     to_ns: i64,
     count: usize,
+    whole_ticks: bool,
     schema: Option<Arc<Schema>>,
     lines: Vec<DownsampleLine>,
     /// Where the ticks of the frame at hand belong; kept to be refilled.
@@ -93,11 +102,18 @@ impl Downsampler {
             from_ns,
             to_ns: to_ns.max(from_ns + 1),
             count,
+            whole_ticks: false,
             schema: None,
             lines: wanted.iter().map(line).collect(),
             runs: Vec::new(),
             values: Vec::new(),
         }
+    }
+
+    /// The same of a log that is read from its beginning: its first tick began before the window and counts whole, so
+    /// that the means are those of a verdict.
+    pub fn from_beginning(self, whole_ticks: bool) -> Downsampler {
+        Downsampler { whole_ticks, ..self }
     }
 
     /// Adds the frame's ticks. A tick covers the time before its moment, so
@@ -138,9 +154,10 @@ impl Downsampler {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
         let length = tick.elapsed_ns as f64 / width;
+        let length = if self.whole_ticks && end >= 0.0 { length.min(end) } else { length };
         let start = end - length;
         if length == 0.0 {
-            // covers no time, but a level has a value at its moment
+            // covers no time of the window, but a level has a value at its moment
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
                 runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
@@ -202,7 +219,8 @@ impl Downsampler {
             };
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
-            ChartBucket { least: sum.least.unwrap_or(mean), mean, most: sum.most.unwrap_or(mean), gap_share }
+            let (least, most) = (sum.least.unwrap_or(mean), sum.most.unwrap_or(mean));
+            ChartBucket { least, mean, most, gap_share, weight: sum.denominator }
         };
         let line = |line: DownsampleLine| match &line.finish {
             Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
@@ -359,6 +377,23 @@ mod tests {
         let lines = downsampler.finish();
         near(lines[0][0].mean, 2.0);
         assert!(lines[1][0].is_gap());
+    }
+
+    #[test]
+    fn what_a_verdict_counts_whole_is_counted_whole() {
+        // the first tick ends where the window begins, or within it
+        let rows = [(1.0, [10.0; 3]), (2.0, [40.0; 3]), (1.0, [10.0; 3])];
+        let wanted = [("physical_disk.reads".into(), "sda".into())];
+        for (from_s, expected) in [(1.0, 15.0), (2.0, 50.0 / 3.0)] {
+            let from_ns = (from_s * 1e9) as i64;
+            let mut downsampler = Downsampler::new(from_ns, 4 * SECOND_NS, 3, &wanted).from_beginning(true);
+            let mut read = frame(&rows);
+            let first = read.ticks().iter().position(|t| t.time_ns >= from_ns).expect("inside");
+            read.keep(first..3);
+            downsampler.push(&read);
+            let line = crate::ChartLine { instance: "sda".into(), buckets: downsampler.finish().remove(0) };
+            near(line.summary().expect("measured").1, expected);
+        }
     }
 
     #[test]

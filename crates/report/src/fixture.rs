@@ -24,7 +24,7 @@ fn wave(middle: f64, swing: f64, shift: f64) -> Vec<ChartBucket> {
         let calm = if i < 40 { 0.12 } else { 1.0 };
         let ripple = (x * 1.7 + shift).sin() * 0.35 + (x * 0.21 + shift).sin() * 0.65;
         let mean = (middle + swing * ripple).max(0.0) * calm;
-        ChartBucket { least: mean * 0.7, mean, most: mean * 1.15, gap_share: 0.0 }
+        ChartBucket { least: mean * 0.7, mean, most: mean * 1.15, gap_share: 0.0, weight: 1.0 }
     };
     (0..150).map(bucket).collect()
 }
@@ -54,6 +54,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
         unit: unit.into(),
         limit_from: None,
         share,
+        judged_s: SECONDS as f64,
         seconds: share * SECONDS as f64,
         longest_s: 90.0,
         longest_from: "2026-11-21T22:21:31Z".into(),
@@ -192,6 +193,7 @@ fn episode() -> Episode {
         object: "machine".into(),
         instance: String::new(),
         share: 0.08,
+        judged_s: SECONDS as f64,
         longest_s: 720.0,
         from: "2026-11-21T22:02:00.000Z".into(),
         to: "2026-11-21T22:14:00.000Z".into(),

@@ -40,9 +40,9 @@ pub struct HeatChart {
 fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
     let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::display(s, "s"));
     format!(
-        "{}. {} requests. Median {}, 99 % at most {}, longest {}.",
+        "{}. {}. Median {}, 99 % at most {}, longest {}.",
         zone.range(chart.from_ns, chart.to_ns),
-        chart.requests,
+        units::plural(chart.requests, "request", "requests"),
         time(chart.median_s),
         time(chart.p99_s),
         time(chart.longest_s)

@@ -200,7 +200,7 @@ fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> St
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
         used.extend(chart);
         let drawn = chart.map(|index| report.charts[index].clone()).or_else(|| book::of_series(verdict, finding));
-        card(&mut out, report, finding, drawn.as_ref(), number);
+        card(&mut out, report, (finding, verdict.window.seconds), drawn.as_ref(), number);
     }
     if verdict.findings.is_empty() {
         out.push_str("<p>No rule of this pack held long enough to be a finding.</p>\n");
@@ -208,18 +208,25 @@ fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> St
     out
 }
 
-fn card(out: &mut String, report: &HtmlReport, finding: &Finding, chart: Option<&Chart>, number: usize) {
+fn card(
+    out: &mut String,
+    report: &HtmlReport,
+    (finding, window_s): (&Finding, f64),
+    chart: Option<&Chart>,
+    number: usize,
+) {
     let severity = finding.severity.name();
     let than = words::than(finding);
     out.push_str(&format!(
         "<article class=\"card finding\">\n\
          <header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
-         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span>\
+         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of {}</span>\
          <span class=\"dim\">{}</span></p>\n",
         escape(&words::titled(finding)),
         value(finding.value, &finding.unit),
         value(finding.limit, &finding.unit),
         value(finding.share, "fraction"),
+        words::seen(finding.seen_s(window_s)),
         escape(&report.zone.range_between(&finding.from, &finding.to)),
     ));
     if let Some(from) = &finding.limit_from {

@@ -108,18 +108,17 @@ fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<
 }
 
 impl ChartLine {
-    /// Least, mean (by buckets that have data) and greatest; `None` where
-    /// nothing was measured.
+    /// Least, mean (by the buckets' weights, so that it is that of the ticks)
+    /// and greatest; `None` where nothing was measured.
     pub fn summary(&self) -> Option<(f64, f64, f64)> {
         let measured: Vec<&ChartBucket> = self.buckets.iter().filter(|b| !b.is_gap()).collect();
-        let covered = |b: &ChartBucket| 1.0 - b.gap_share.min(0.999_999);
-        let weight: f64 = measured.iter().map(|b| covered(b)).sum();
+        let weight: f64 = measured.iter().map(|b| b.weight).sum();
         if measured.is_empty() {
             return None;
         }
         let least = measured.iter().map(|b| b.least).fold(f64::INFINITY, f64::min);
         let most = measured.iter().map(|b| b.most).fold(f64::NEG_INFINITY, f64::max);
-        let mean = measured.iter().map(|b| b.mean * covered(b)).sum::<f64>() / weight;
+        let mean = measured.iter().map(|b| b.mean * b.weight).sum::<f64>() / weight;
         Some((least, mean, most))
     }
 

@@ -129,7 +129,7 @@ pub fn others(verdicts: &[Verdict], style: &Style) -> String {
         let because = match verdict.findings.first() {
             Some(finding) => {
                 let value = units::display(finding.value, &finding.unit);
-                format!("{} ({value}, {})", words::titled(finding), words::held(finding))
+                format!("{} ({value}, {})", words::titled(finding), words::held(finding, verdict.window.seconds))
             }
             None => "none of its rules fired".to_owned(),
         };
@@ -198,7 +198,7 @@ impl<'a> Screen<'a> {
         self.heading("At times");
         let sign = self.style.glyph("· ", "- ");
         for episode in verdict.episodes.iter().take(detail.times) {
-            self.words(&format!("  {sign}"), 4, &words::episode(episode, zone), None, 3);
+            self.words(&format!("  {sign}"), 4, &words::episode(episode, verdict.window.seconds, zone), None, 3);
         }
     }
 
@@ -285,19 +285,21 @@ impl<'a> Screen<'a> {
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
         let values: Vec<String> = shown.iter().map(|f| self.style.clean(&units::display(f.value, &f.unit))).collect();
         let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
-        let held = shown.iter().map(|f| text::width(&words::held(f))).max().unwrap_or(0);
-        let spark = self.style.width.saturating_sub(column + held + 8).min(20);
-        for (index, (finding, value)) in shown.iter().zip(&values).enumerate() {
+        let held: Vec<String> =
+            shown.iter().map(|f| self.style.clean(&words::held(f, verdict.window.seconds))).collect();
+        let widest = held.iter().map(|held| text::width(held)).max().unwrap_or(0);
+        let spark = self.style.width.saturating_sub(column + widest + 8).min(20);
+        for (index, ((finding, value), held)) in shown.iter().zip(&values).zip(&held).enumerate() {
             let [first, others] = detail.evidence;
             let more = if index == 0 { [first, detail.explain] } else { [others, 0] };
-            self.finding(finding, &text::right(value, column), spark, more);
+            self.finding(finding, [&text::right(value, column), held], spark, more);
         }
         self.more(verdict.findings.len(), detail.findings);
     }
 
-    /// Title; sparkline in `columns`, value and limit; then as many lines as
+    /// Title; sparkline in `columns`, value, and limit with how long it held; then as many lines as
     /// `more` says of what was measured beside it, and of why it matters.
-    fn finding(&mut self, finding: &Finding, value: &str, columns: usize, more: [usize; 2]) {
+    fn finding(&mut self, finding: &Finding, [value, held]: [&str; 2], columns: usize, more: [usize; 2]) {
         let style = self.style;
         let (sign, ink) = match finding.severity {
             Severity::Critical => (style.glyph("●", "!"), Ink::Bad),
@@ -307,7 +309,6 @@ impl<'a> Screen<'a> {
         let index = self.lines.len();
         self.words("  ", 4, &words::titled(finding), None, 2);
         self.lines[index].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
-        let held = style.clean(&words::held(finding));
         if columns >= 8 {
             let spark = sparkline(&words::series(finding), Some(finding.limit), columns, style.unicode);
             let spark = style.paint(ink, &left(&spark, columns));

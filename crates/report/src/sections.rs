@@ -155,7 +155,8 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
 
 /// A bad hour of a quiet day: stretches that were too short to be the answer.
 pub(crate) fn episodes(report: &HtmlReport, verdict: &Verdict) -> String {
-    let item = |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, &report.zone)));
+    let item =
+        |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, verdict.window.seconds, &report.zone)));
     let items: String = verdict.episodes.iter().map(item).collect();
     if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
 }

@@ -144,7 +144,7 @@ pub fn right(text: &str, columns: usize) -> String {
 
 /// `1 disk`, `2 disks`.
 pub fn plural(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+    diskwright_base::units::plural(count as u64, one, many)
 }
 
 #[cfg(test)]

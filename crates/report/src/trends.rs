@@ -211,10 +211,7 @@ fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
 /// A chart of a trend's own points; `None` where nothing significant was found.
 fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
     let (from_ns, to_ns) = (parse(&verdict.window.from)?, parse(&verdict.window.to)?);
-    let bucket = |v: &Option<f64>| match v {
-        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => ChartBucket::GAP,
-    };
+    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
     let line = ChartLine { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&trend.counter, from_ns, to_ns, vec![line]);

@@ -3,7 +3,7 @@
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
-    AskedOperation, AskingProgram, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase,
+    AskedOperation, AskingProgram, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase, seen_s,
 };
 
 use crate::axis;
@@ -66,9 +66,15 @@ pub(crate) fn than(finding: &Finding) -> &'static str {
 }
 
 /// `more than 2 for 93 % of the time`.
-pub(crate) fn held(finding: &Finding) -> String {
+pub(crate) fn held(finding: &Finding, window_s: f64) -> String {
     let limit = axis::label(finding.limit, &finding.unit);
-    format!("{} {limit} for {} of the time", than(finding), units::display(finding.share, "fraction"))
+    let share = units::display(finding.share, "fraction");
+    format!("{} {limit} for {share} of {}", than(finding), seen(finding.seen_s(window_s)))
+}
+
+/// `the time`, or `the 26 s it was seen` where most of the window tells nothing of it.
+pub(crate) fn seen(seen_s: Option<f64>) -> String {
+    seen_s.map_or("the time".to_owned(), |seen| format!("the {} it was seen", length(seen)))
 }
 
 /// `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (87 %)`; of a phase without a bottleneck only that.
@@ -158,16 +164,17 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
 
 /// `sda: requests queue, for 12 min from 02:10 (8 % of the time in total); look at
 /// it with --from … --to …`.
-pub fn episode(episode: &Episode, zone: &DisplayZone) -> String {
+pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
     let of = place(&episode.instance);
     let title = &episode.title;
     let lasted = length(episode.longest_s);
     let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
     let share = units::display(episode.share, "fraction");
+    let time = seen(seen_s(episode.judged_s, window_s));
     // to the second: nobody types milliseconds
     let second = |time: &str| time.split_once('.').map_or_else(|| time.to_owned(), |(whole, _)| format!("{whole}Z"));
     let look = format!("--from {} --to {}", second(&episode.from), second(&episode.to));
-    format!("{of}{title}, for {lasted} from {from} ({share} of the time in total); look at it with {look}")
+    format!("{of}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
 }
 
 /// Who asked for an operation, and for others' writes who dirtied the pages.
@@ -195,6 +202,18 @@ pub(crate) fn asked(asked: &AskedOperation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_told_of_what_was_seen() {
+        let mut verdict = crate::fixture::verdict();
+        let finding = &mut verdict.findings[0];
+        assert!(held(finding, 300.0).ends_with(" for 93 % of the time"), "{}", held(finding, 300.0));
+        finding.judged_s = 26.0;
+        assert!(held(finding, 300.0).ends_with(" for 93 % of the 26 s it was seen"), "{}", held(finding, 300.0));
+        let mut bad = verdict.episodes.remove(0);
+        bad.judged_s = 26.0;
+        assert!(episode(&bad, 300.0, &DisplayZone::utc()).contains("of the 26 s it was seen in total"));
+    }
 
     #[test]
     fn cited_documents_are_found_and_years_are_not() {

@@ -62,6 +62,7 @@ pub fn verdict(verdict: &Verdict) -> Value {
             "limit": finding.limit,
             "unit": finding.unit,
             "share": finding.share,
+            "seen_s": finding.seen_s(verdict.window.seconds),
             "explain": finding.explain,
             "source": finding.source,
         })

@@ -112,9 +112,10 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
     let mut text = match (summary(found.aside.iter()), found.tried.first()) {
         (Some([mean, worst, count]), Some(taken)) => told(
             &format!(
-                "Described as {}: average error {:.1} % over {count} runs kept aside, at worst {:.1} %{}.",
+                "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
                 taken.form,
                 100.0 * mean,
+                if count == 1.0 { "1 run".to_owned() } else { format!("{count} runs") },
                 100.0 * worst,
                 if is_trusted(found) == Some(false) { "; the description is unreliable" } else { "" }
             ),

@@ -144,6 +144,7 @@ impl FromOptions {
 
     pub fn window(&self) -> LogWindow {
         LogWindow::reading(self.since.clone(), self.until.clone(), self.reading.clone(), self.arrays.clone())
+            .called("--since", "--until")
     }
 }
 

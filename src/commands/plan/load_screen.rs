@@ -1,6 +1,6 @@
 //! What a log says of its load, on a terminal.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, plural};
 use diskwright_planner::replay::{BucketReplay, BucketUnit};
 use diskwright_planner::series::measured::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
@@ -16,10 +16,10 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
     let stars = format!("{}{}", "*".repeat(stars), ".".repeat(5_usize.saturating_sub(stars)));
     let mut out = style.paint(Ink::Bold, &format!("Load from {} to {}", summary.from, summary.to));
     let confidence = format!(
-        "confidence {stars} ({:.0} %): {}; {} ticks of {}",
+        "confidence {stars} ({:.0} %): {}; {} of {}",
         summary.rating.confidence * 100.0,
         summary.rating.words,
-        summary.ticks,
+        plural(summary.ticks as u64, "tick", "ticks"),
         display(summary.interval_s, "s")
     );
     out += &format!("\n{}\n", told(&confidence, 0, style));

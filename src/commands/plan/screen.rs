@@ -1,7 +1,7 @@
 //! The answer of `plan` on a terminal: the list, what each design does, why
 //! not others, the frontier.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, plural};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::{Align, Ink, Style, TextTable, plot, text};
@@ -56,7 +56,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     for note in &answer.notes {
         out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
-    out + &format!("\n{} designs were evaluated.\n", answer.searched)
+    out + &format!("\n{} evaluated.\n", plural(answer.searched, "design was", "designs were"))
 }
 
 /// Designs that fail, the cheaper ones first.

@@ -1,6 +1,7 @@
 //! What stands against believing a result: what the target is, and what went
 //! wrong on the way. A sentence each, before what the suite found.
 
+use diskwright_base::units::plural;
 use diskwright_probe::ProbeTarget;
 use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;
@@ -18,9 +19,11 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
     }));
     found.extend(runs.iter().filter(|run| run.unanswered > 0).map(|run| {
         let text = format!(
-            "{} requests of {} had not completed at the end of the run, the oldest after {:.1} s; latencies do not \
-             include them",
-            run.unanswered, run.name, run.unanswered_s
+            "{} of {} had not completed at the end of the run, the oldest after {:.1} s; latencies do not \
+             include what did not complete",
+            plural(run.unanswered, "request", "requests"),
+            run.name,
+            run.unanswered_s
         );
         remark("unanswered", Some(run.unanswered), text)
     }));

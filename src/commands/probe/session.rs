@@ -116,7 +116,8 @@ impl SuiteProgress {
         let planned = plan.seconds * f64::from(repeat);
         let bar = bar(suite.id.to_owned());
         bar.set_length(1000);
-        bar.println(format!("{}: {} runs, about {}", suite.id, plan.runs * repeat, length(planned)));
+        let runs = units::plural(u64::from(plan.runs * repeat), "run", "runs");
+        bar.println(format!("{}: {runs}, about {}", suite.id, length(planned)));
         SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0 }
     }
 

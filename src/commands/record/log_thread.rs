@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use diskwright_base::units::plural;
 use diskwright_base::{Note, Schema, Tick};
 
 /// Bytes that are queued at most: at one tick a second more than ten minutes of 300 disks, and
@@ -132,8 +133,9 @@ impl<E: Send + 'static> LogThread<E> {
             return !state.ended;
         }
         if let Some((lost, since)) = state.lost.take() {
+            let lost = plural(lost, "tick was", "ticks were");
             let text = format!(
-                "{lost} ticks were lost: the log's disk accepted no data, and the queue in front of it \
+                "{lost} lost: the log's disk accepted no data, and the queue in front of it \
                                 was full"
             );
             push(&mut state, LogQueueEntry::Note(Note::new(since, Note::GAP, text)));

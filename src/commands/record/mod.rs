@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::Note;
-use diskwright_base::units::{UnitError, parse_duration, parse_size};
+use diskwright_base::units::{UnitError, parse_duration, parse_size, plural};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
 use diskwright_diagnosis::packs;
@@ -162,11 +162,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
-        output::warn(format_args!("{ticks} older ticks in {segments} segments ({bytes} bytes) were removed by --keep"));
+        let place = format!("in {} ({bytes} bytes)", plural(segments, "segment", "segments"));
+        let removed = plural(ticks, &format!("older tick {place} was"), &format!("older ticks {place} were"));
+        output::warn(format_args!("{removed} removed by --keep"));
     }
     if let (Some(dir), true) = (dir, io::stderr().is_terminal()) {
         let (dir, LogTotals { ticks, lost, .. }) = (dir.display(), sum);
-        output::note(format_args!("{dir}: recorded {ticks} ticks, lost {lost}; next: diskwright why {dir}"));
+        let ticks = plural(*ticks, "tick", "ticks");
+        output::note(format_args!("{dir}: recorded {ticks}, lost {lost}; next: diskwright why {dir}"));
     }
 }
 
@@ -274,7 +277,7 @@ impl ActiveLog {
 }
 
 fn count(ticks: u64) -> String {
-    if ticks == 1 { "1 tick is".into() } else { format!("{ticks} ticks are") }
+    plural(ticks, "tick is", "ticks are")
 }
 
 /// The end of a path, which says more than its beginning, in so many columns.

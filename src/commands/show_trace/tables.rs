@@ -1,5 +1,6 @@
 //! A trace for people: tables and histograms of bars.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Histogram, Operation, units};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 use diskwright_traces::statistics::{Figures, HOT_SHARES, STREAMS, TraceReport};
@@ -26,10 +27,8 @@ pub fn of(
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
     if report.of_further_devices > 0 {
-        out.push_str(&format!(
-            "{} requests of more devices are included in the total only\n",
-            report.of_further_devices
-        ));
+        let requests = plural(report.of_further_devices, "request of more devices is", "requests of more devices are");
+        out.push_str(&format!("{requests} included in the total only\n"));
     }
     out.push('\n');
     out.push_str(&overview(report).render(style));
@@ -57,7 +56,7 @@ fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String 
         [first, ..] => format!("{first} and {} more", summary.files.len() - 1),
         [] => String::new(),
     };
-    format!("{files}: {title}\n{} requests, {range}\n", report.all.requests)
+    format!("{files}: {title}\n{}, {range}\n", plural(report.all.requests, "request", "requests"))
 }
 
 /// What limits the figures, a line each.
@@ -65,21 +64,31 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
-        let what = format!("{requests} requests of {device} were passed on to another device");
-        lines.push(if once {
-            format!("{what} and count there (--instance {device} shows them)")
-        } else {
-            format!("{what}, which counts them too")
+        let one = format!("request of {device} was passed on to another device");
+        let what = plural(*requests, &one, &format!("requests of {device} were passed on to another device"));
+        lines.push(match (once, *requests) {
+            (true, 1) => format!("{what} and counts there (--instance {device} shows it)"),
+            (true, _) => format!("{what} and count there (--instance {device} shows them)"),
+            (false, 1) => format!("{what}, which counts it too"),
+            (false, _) => format!("{what}, which counts them too"),
         });
     }
-    let mut counted = |count: u64, what: &str| {
+    let mut counted = |count: u64, one: &str, many: &str| {
         if count > 0 {
-            lines.push(format!("{count} requests {what}"));
+            lines.push(plural(count, &format!("request {one}"), &format!("requests {many}")));
         }
     };
-    counted(summary.unfinished, "have no completion in the trace");
-    counted(summary.without_arrival, "have no arrival event: they count from their issue");
-    counted(summary.out_of_order, "are out of arrival order; their distance to the previous request is not counted");
+    counted(summary.unfinished, "has no completion in the trace", "have no completion in the trace");
+    counted(
+        summary.without_arrival,
+        "has no arrival event: it counts from its issue",
+        "have no arrival event: they count from their issue",
+    );
+    counted(
+        summary.out_of_order,
+        "is out of arrival order; its distance to the previous request is not counted",
+        "are out of arrival order; their distance to the previous request is not counted",
+    );
     for skipped in &summary.skipped {
         let times = if skipped.times == 1 { "once".to_owned() } else { format!("{} times", skipped.times) };
         lines.push(format!("left out {times}, first at {}: {}", skipped.at, skipped.because));

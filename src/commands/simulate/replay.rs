@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_base::units::display;
+use diskwright_base::units::{display, plural};
 use diskwright_base::{Operation, Request};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
@@ -134,12 +134,12 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
         return Err(Failure::Failed(format!("{}: no measured requests in it; {right}", path.display())));
     }
     if left > 0 {
-        notes.push(format!("{left} requests without a response time, or neither read nor write, were left out"));
+        let what = "without a response time, or neither read nor write,";
+        notes.push(plural(left, &format!("request {what} was left out"), &format!("requests {what} were left out")));
     }
     if overlapping > 0 {
-        notes.push(format!(
-            "{overlapping} requests arrived before the previous one completed; they are replayed one by one"
-        ));
+        let early = plural(overlapping, "request", "requests");
+        notes.push(format!("{early} arrived before the previous one completed; all are replayed one by one"));
     }
     let summary = trace.summary();
     let skipped = summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times }));
@@ -232,7 +232,8 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let requests = replay.predicted.len();
-    let mut out = format!("{requests} requests of {} on {}\n\n", outcome.trace, style.clean(&outcome.drive));
+    let counted = plural(requests as u64, "request", "requests");
+    let mut out = format!("{counted} of {} on {}\n\n", outcome.trace, style.clean(&outcome.drive));
     let mut table = TextTable::new()
         .column("", Align::Left)
         .column("requests", Align::Right)
@@ -273,7 +274,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     }
     let skipped: u64 = outcome.skipped.iter().filter_map(|s| s["times"].as_u64()).sum();
     if skipped > 0 {
-        out += &format!("note: {skipped} lines of the trace could not be read\n");
+        out += &format!("note: {} of the trace could not be read\n", plural(skipped, "line", "lines"));
     }
     let rate = requests as f64 / outcome.wall_s.max(1e-9);
     out + &format!("replayed in {}, {}\n", display(outcome.wall_s, "s"), display(rate, "per_s"))
@@ -308,8 +309,8 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
     let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let lead = format!(
-        "{} requests: measured {} on average, predicted {}; the distributions differ by {}, {} of the mean.",
-        replay.predicted.len(),
+        "{}: measured {} on average, predicted {}; the distributions differ by {}, {} of the mean.",
+        plural(replay.predicted.len() as u64, "request", "requests"),
         seconds(replay.measured_mean_s()),
         seconds(replay.predicted_mean_s()),
         seconds(replay.demerit_s()),

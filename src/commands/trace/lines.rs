@@ -87,8 +87,8 @@ fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
         let under_way = requests.iter().filter(|r| r.device == oldest.device).count();
         let name = style.clean(&session.names.name(oldest.device));
         let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
-        let text =
-            format!("{name}: {under_way} requests in flight, the oldest ({}) for {seconds}", oldest.operation.title());
+        let under_way = units::plural(under_way as u64, "request", "requests");
+        let text = format!("{name}: {under_way} in flight, the oldest ({}) for {seconds}", oldest.operation.title());
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &text)));
     }
     out

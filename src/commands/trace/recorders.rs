@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use diskwright_base::units::plural;
 use serde_json::{Value, json};
 
 use super::super::record::control;
@@ -38,10 +39,8 @@ pub fn line(status: &Value) -> String {
             };
             let (requests, lost) =
                 (trace["requests"].as_u64().unwrap_or(0), trace["lost_events"].as_u64().unwrap_or(0));
-            format!(
-                "traces single requests ({}{sampled}): {requests} requests, {lost} events lost{cost}",
-                output::name(method)
-            )
+            let (requests, lost) = (plural(requests, "request", "requests"), plural(lost, "event", "events"));
+            format!("traces single requests ({}{sampled}): {requests}, {lost} lost{cost}", output::name(method))
         }
     };
     format!("recorder {} ({log}): {state}\n", status["pid"])

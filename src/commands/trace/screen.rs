@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::units;
+use diskwright_base::units::{self, plural};
 use diskwright_blocktrace::dirty::{DirtyCertainty, DirtyingThread, certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::pairing::TracedRequest;
@@ -116,13 +116,14 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
         .filter_map(|o| session.summary.operation(device, o))
         .map(|sum| sum.requests)
         .sum();
+    let requests = plural(traced, "request", "requests");
     match session.counted_by_kernel(device, totals) {
         Some(counted) => {
             let without =
                 if session.method() == "bpf" { " (including callers' flushes, which are not traced)" } else { "" };
-            format!(": {traced} requests traced, {} counted by the kernel{without}", counted.total())
+            format!(": {requests} traced, {} counted by the kernel{without}", counted.total())
         }
-        None => format!(": {traced} requests traced"),
+        None => format!(": {requests} traced"),
     }
 }
 
@@ -317,7 +318,7 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let (cost, loss) = (session.cost(), session.loss());
     let mut out = String::from("\n");
     if loss.total() > 0 {
-        let text = format!("{} events were lost; the figures cover the others", loss.total());
+        let text = plural(loss.total(), "event was", "events were") + " lost; the figures cover the others";
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     } else if loss.unread == 0 {
         out.push_str("no events were lost\n");
@@ -330,13 +331,13 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let beginnings = match (session.counts(), session.kernel_loss()) {
         (Some((read, pairs)), _) => {
             if read.unknown + read.pages_cut > 0 {
-                out.push_str(&format!("{} events and {} pages could not be read\n", read.unknown, read.pages_cut));
+                let (events, pages) =
+                    (plural(read.unknown, "event", "events"), plural(read.pages_cut, "page", "pages"));
+                out.push_str(&format!("{events} and {pages} could not be read\n"));
             }
             if pairs.clock_back > 0 {
-                out.push_str(&format!(
-                    "{} requests ended before they began: the processors' clocks differ\n",
-                    pairs.clock_back
-                ));
+                let ended = plural(pairs.clock_back, "request ended before it", "requests ended before they");
+                out.push_str(&format!("{ended} began: the processors' clocks differ\n"));
             }
             pairs.without_beginning
         }
@@ -349,7 +350,8 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         ));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
-        out.push_str(&format!("{unfinished} requests were still in flight at the end\n"));
+        let unfinished = plural(unfinished as u64, "request was", "requests were");
+        out.push_str(&format!("{unfinished} still in flight at the end\n"));
     }
     let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
     let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));

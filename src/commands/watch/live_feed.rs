@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
+use diskwright_base::units::plural;
 use diskwright_base::{Note, Schema, Tick};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::alerts::AlertEvent;
@@ -130,7 +131,7 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
     loop {
         let mut notes = sampler.take_notes();
         if left_out > 0 {
-            let text = format!("{left_out} ticks were skipped: the terminal was too slow");
+            let text = plural(left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
             notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
         }
         // as a log keeps it, so that a replay shows the same to the last digit

@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use super::{CounterPlan, PlanDivisor};
-use crate::catalogue::CounterKind;
 use crate::frame::Frame;
 
 impl CounterPlan {
@@ -34,7 +33,7 @@ impl CounterPlan {
             PlanDivisor::Time => each(values, weights, seconds, |top, _, time| (top / time, time + gap(top))),
             PlanDivisor::Columns(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                if self.kind == CounterKind::Level {
+                if self.goes_by_time() {
                     each(values, weights, seconds, |top, by, time| quotient(top, by, time, time));
                 } else if by_rate {
                     each(values, weights, seconds, |top, by, time| quotient(top, by, by * time, time));

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use diskwright_base::Note;
+use diskwright_base::units::plural;
 use diskwright_hostfiles::private;
 
 use super::LogWriter;
@@ -82,9 +83,11 @@ impl LogWriter {
                     } else {
                         "recording resumed after a loss"
                     };
-                    let lost =
-                        if lost > 0 { format!("{lost} ticks") } else { "at most the ticks since the last sync".into() };
-                    self.due.push((Note::GAP, format!("{how}; {lost} before this are lost")));
+                    let lost = match lost {
+                        0 => "at most the ticks since the last sync before this are lost".into(),
+                        some => plural(some, "tick before this is lost", "ticks before this are lost"),
+                    };
+                    self.due.push((Note::GAP, format!("{how}; {lost}")));
                 }
                 // Numbers that were given once are not given again, so that readers see the gap.
                 self.next.tick = self.next.tick.max(ledger.next);
@@ -119,7 +122,8 @@ impl LogWriter {
         if let Some(segment) = self.segment.as_ref().filter(|segment| segment.out().is_lost()) {
             let lost = self.next.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
             let name = segment.out().path.display();
-            self.tell(Note::GAP, format!("{name} was removed while it was being written; {lost} ticks in it are lost"));
+            let lost = plural(lost, "tick in it is lost", "ticks in it are lost");
+            self.tell(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
             self.segment = None;
             self.next.segment =
                 self.next.segment.max(order::free(&order::segments(&self.dir).map_err(WriteFault::of)?));
@@ -147,9 +151,9 @@ impl LogWriter {
         let mut fresh = LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::of)?;
         let held = self.buffer.pushed();
         let lost = self.next.tick - held.len() as u64 - self.ledger.first.unwrap_or(0);
-        let dir = self.dir.display();
+        let (dir, lost) = (self.dir.display(), plural(lost, "tick", "ticks"));
         let text = format!(
-            "{dir} was removed or moved during recording, and {lost} ticks with it; \
+            "{dir} was removed or moved during recording, and {lost} with it; \
              recording continues in a new folder"
         );
         fresh.remarks.append(&mut self.remarks);

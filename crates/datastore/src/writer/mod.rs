@@ -11,6 +11,7 @@ mod tail_file;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diskwright_base::units::plural;
 use diskwright_base::{Note, Schema, Tick};
 
 use crate::codec;
@@ -383,7 +384,8 @@ impl LogWriter {
     fn tell_of_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
-        let text = format!("recording was paused for {seconds:.1} s, {} ticks are lost: {}", pause.ticks, pause.reason);
+        let lost = plural(pause.ticks, "tick is lost", "ticks are lost");
+        let text = format!("recording was paused for {seconds:.1} s, {lost}: {}", pause.reason);
         let note = Note::new(pause.since_ns, Note::GAP, text);
         self.hold(note)?;
         self.pause = None;

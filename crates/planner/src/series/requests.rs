@@ -1,5 +1,6 @@
 //! A request trace as a load: what a log would have counted, tick by tick.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Operation, Request};
 
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
@@ -100,10 +101,11 @@ impl RequestLoad {
         }
         series.fronts.push(front);
         if !queue_known {
-            series.notes.push(format!("{} requests have no completion, so their queue is unknown", self.incomplete));
+            let incomplete = plural(self.incomplete, "request has", "requests have");
+            series.notes.push(format!("{incomplete} no completion, so their queue is unknown"));
         }
         if self.early > 0 {
-            series.notes.push(format!("{} requests arrived before the first", self.early));
+            series.notes.push(plural(self.early, "request", "requests") + " arrived before the first");
         }
         series
     }

@@ -126,7 +126,7 @@ function panelWho() {
   }
   if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not show which process causes it." : "No bottleneck, so no culprits."));
   if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
-    `${one.instance ? `${one.instance}: ` : ""}${one.title} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${Math.round(one.share * 100)} % of the time`))));
+    `${one.instance ? `${one.instance}: ` : ""}${one.title} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${Math.round(one.share * 100)} % of ${one.seen_s === null ? "the time" : `the ${long(one.seen_s * 1000)} it was seen`}`))));
   if (found?.episodes.length) parts.push(el("h2", {}, "At times"), el("ol", {}, ...found.episodes.map(one => el("li", {},
     `${one.instance ? `${one.instance}: ` : ""}${one.title}, ${Math.round(one.share * 100)} % `, el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, `from ${when(Date.parse(one.from))}`)))));
   if (found?.phases.length > 1) parts.push(el("h2", {}, "What happened when"), el("ol", {}, ...found.phases.slice(0, 12).map(one => el("li", {},

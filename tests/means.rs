@@ -1,0 +1,176 @@
+//! Every command gives the same mean of a counter over the same ticks, and it is the one that the catalogue promises.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::common::{diskwright, folder, said, success, text};
+
+use diskwright_base::units::display;
+use diskwright_base::{Schema, Series, Tick};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use serde_json::Value;
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-01-05T00:00:00Z.
+const START: i64 = 1_767_571_200 * SECOND;
+
+/// A tick: its length, the processor time that the kernel counted in it and the share of that in use, reads and
+/// seconds of each, memory available.
+struct Row {
+    seconds: f64,
+    counted: f64,
+    busy: f64,
+    reads: f64,
+    each_s: f64,
+    available: f64,
+}
+
+/// Long and short ticks, of which no two weights agree: time, counted processor time, requests.
+fn rows() -> Vec<Row> {
+    let row = |i: usize| Row {
+        seconds: [1.0, 3.0, 1.0, 2.0, 0.5, 4.0][i % 6],
+        counted: [2.0, 2.0, 1.0, 4.0, 1.0, 1.0][i % 6],
+        busy: [0.9, 0.2, 0.5, 1.0, 0.1, 0.3][i % 6],
+        reads: [10.0, 300.0, 1.0, 4000.0, 50.0, 0.0][i % 6],
+        each_s: [0.05, 0.01, 0.2, 0.001, 0.03, 0.0][i % 6],
+        available: [0.5, 0.4, 0.9, 0.3, 0.25, 0.7][i % 6],
+    };
+    (0..24).map(row).collect()
+}
+
+fn log(place: &Path) -> PathBuf {
+    let series = |counter: &str, instance: &str, scale: f64| Series {
+        counter: counter.into(),
+        instance: instance.into(),
+        scale,
+    };
+    let schema = Arc::new(Schema::new(vec![
+        series("processor.user_s", "_total", 1e-6),
+        series("processor.idle_s", "_total", 1e-6),
+        series("processor.iowait_s", "_total", 1e-6),
+        series("physical_disk.reads", "sda", 1.0),
+        series("physical_disk.writes", "sda", 1.0),
+        series("physical_disk.read_time_s", "sda", 1e-6),
+        series("physical_disk.write_time_s", "sda", 1e-6),
+        series("memory.total_bytes", "", 1.0),
+        series("memory.available_bytes", "", 1.0),
+    ]));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a new log");
+    let mut time_ns = START;
+    for row in rows() {
+        let elapsed_ns = (row.seconds * SECOND as f64) as u64;
+        time_ns += elapsed_ns as i64;
+        let used = (row.counted * row.busy * 1e6).round();
+        let read_time = (row.reads * row.each_s * 1e6).round();
+        let idle = row.counted * 1e6 - used;
+        let cells = [used, idle, 0.0, row.reads, 0.0, read_time, 0.0, 1e6, (row.available * 1e6).round()];
+        writer.push(&schema, Tick { time_ns, elapsed_ns }, &cells).expect("room");
+    }
+    writer.close().expect("closed");
+    place.to_owned()
+}
+
+const RULES: &str = r#"
+[pack]
+id = "means"
+title = "means"
+source = "ours"
+explain = "Holds at every tick, so that its evidence is of the whole window."
+
+[[rule]]
+id = "disk.any"
+title = "memory is used"
+object = "machine"
+bottleneck = "disk"
+severity = "critical"
+all = [{ counter = "memory.available_fraction", above = 0.0 }]
+evidence = [
+    "physical_disk.transfers_per_s", "processor.busy", "physical_disk.avg_s_per_transfer",
+    "memory.available_fraction",
+]
+source = "ours"
+explain = "It always holds."
+"#;
+
+/// Counter, instance, unit, mean by the catalogue, and greatest value of a tick.
+fn expected() -> Vec<(&'static str, &'static str, &'static str, f64, f64)> {
+    let rows = rows();
+    let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
+    let most = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
+    let (seconds, reads) = (sum(&|r| r.seconds), sum(&|r| r.reads));
+    vec![
+        ("physical_disk.transfers_per_s", "sda", "per_s", reads / seconds, most(&|r| r.reads / r.seconds)),
+        ("processor.busy", "_total", "fraction", sum(&|r| r.busy * r.seconds) / seconds, most(&|r| r.busy)),
+        ("physical_disk.avg_s_per_transfer", "sda", "s", sum(&|r| r.each_s * r.reads) / reads, most(&|r| r.each_s)),
+        (
+            "memory.available_fraction",
+            "",
+            "fraction",
+            sum(&|r| r.available * r.seconds) / seconds,
+            most(&|r| r.available),
+        ),
+    ]
+}
+
+fn near(who: &str, counter: &str, found: &Value, expected: f64) {
+    let found = found.as_f64().unwrap_or_else(|| panic!("{who}: {counter} has no number: {found}"));
+    assert!((found - expected).abs() <= 1e-6 * expected, "{who}: {counter} is {found}, not {expected}");
+}
+
+fn row<'a>(list: &'a Value, counter: &str, instance: &str) -> &'a Value {
+    let all = list.as_array().expect("a list");
+    let is = |r: &&Value| r["counter"] == counter && (r["instance"] == instance || r["instance"].is_null());
+    all.iter().find(is).unwrap_or_else(|| panic!("{counter} {instance} is not in {list}"))
+}
+
+#[test]
+fn all_commands_give_the_mean_that_the_catalogue_promises() {
+    let place = folder("means");
+    let (one, two) = (log(&place.join("one")), log(&place.join("two")));
+    let (rules, page) = (place.join("means.toml"), place.join("page.html"));
+    fs::write(&rules, RULES).expect("written");
+    let why = success(&diskwright(&["why", text(&one), "--pack", text(&rules), "--json"]));
+    let compared = success(&diskwright(&["compare", text(&one), text(&two), "--json"]));
+    let reported = diskwright(&["report", text(&one), "--pack", text(&rules), "-o", text(&page)]);
+    assert!(reported.status.success());
+    let html = fs::read_to_string(&page).expect("a page");
+    for (counter, instance, unit, mean, most) in expected() {
+        let shown = success(&diskwright(&["show", text(&one), "--counter", counter, "--json"]));
+        let shown = row(&shown["series"], counter, instance);
+        near("show", counter, &shown["mean"], mean);
+        near("show, most", counter, &shown["most"], most);
+        let evidence = row(&why["findings"][0]["evidence"], counter, instance);
+        near("why", counter, &evidence["value"], mean);
+        near("why, most", counter, &evidence["max"], most);
+        near("compare", counter, &row(&compared["counters"], counter, instance)["before"]["mean"], mean);
+        let told = format!("mean {}, maximum {}.", display(mean, unit), display(most, unit));
+        assert!(html.contains(&told), "the page does not say of {counter}: {told}");
+    }
+}
+
+#[test]
+fn ends_in_the_wrong_order_are_told_as_such_by_every_command() {
+    let place = folder("means-ends");
+    let log = log(&place.join("one"));
+    let (log, page) = (text(&log), place.join("page.html"));
+    let (early, late) = ("2026-01-05T00:00:10Z", "2026-01-05T00:00:30Z");
+    let cases: &[(&[&str], &str)] = &[
+        (&["why", log, "--from", late, "--to", early], "--from is not before --to"),
+        (&["why", log, "--from", early, "--to", early], "--from is not before --to"),
+        (&["show", log, "--from", late, "--to", early], "--from is not before --to"),
+        (&["watch", log, "--once", "--from", late, "--to", early], "--from is not before --to"),
+        (&["serve", log, "--from", late, "--to", early], "--from is not before --to"),
+        (&["export", log, "--as", "csv", "--from", late, "--to", early], "--from is not before --to"),
+        (&["report", log, "-o", text(&page), "--from", late, "--to", early], "--from is not before --to"),
+        (&["compare", log, "--from", late, "--at", early], "--from is not before --at"),
+        (&["compare", log, "--at", late, "--against-to", early], "--at is not before --against-to"),
+        (&["plan", "--demand-only", "--from", log, "--since", late, "--until", early], "--since is not before --until"),
+        (&["why", log, "--from", "2026-01-06T00:00:00Z"], "the log has nothing between --from and --to"),
+    ];
+    for (arguments, reason) in cases {
+        let done = diskwright(arguments);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", said(&done));
+        assert!(said(&done).contains(reason), "{arguments:?}: {}", said(&done));
+    }
+}
