@@ -97,6 +97,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let mut meter = OwnMeter::default();
     let keyboard = keyboard()?;
+    end_without_terminal(keyboard.try_clone()?, &ended)?;
     let mut taken = TakenTerminal::take(&ended)?;
     let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
     let mut complaints = 0;
@@ -144,6 +145,33 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
 /// Where keys come from: the terminal that the event reader takes them from, too.
 fn keyboard() -> io::Result<OwnedFd> {
     if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
+/// Time for the screen to end by itself once its terminal has gone.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Ends the program if its terminal goes while the event reader is at work, which then reads the end of the terminal's
+/// file over and over, and never comes back.
+#[allow(clippy::disallowed_methods, reason = "the thread that would end the program is held by the event reader")]
+fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Result<()> {
+    let ended = Arc::clone(ended);
+    std::thread::Builder::new().name("terminal".into()).spawn(move || {
+        // that it has gone is reported without being asked for
+        let mut fds = [PollFd::new(&keyboard, PollFlags::empty())];
+        let outcome = loop {
+            match poll(&mut fds, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                outcome => break outcome,
+            }
+        };
+        if outcome.is_err() {
+            return;
+        }
+        ended.store(true, Ordering::Relaxed);
+        std::thread::sleep(GRACE);
+        std::process::exit(0);
+    })?;
+    Ok(())
 }
 
 /// Waits for keys or the next look; false where the terminal has gone. The event reader would read the end of a

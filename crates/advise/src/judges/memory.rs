@@ -81,8 +81,8 @@ fn is_own(device: &diskwright_base::Device) -> bool {
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
-        let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no probe result \
-                       is saved";
+        let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no \
+                       probe result is saved";
         return CheckOutcome::Unknown(because.into());
     };
     let seconds = limit / speed;

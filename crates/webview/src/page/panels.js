@@ -114,22 +114,24 @@ function panelVerdict() {
     el("p", { className: `kicker ${kind}` }, `${sign} ${blamed(found.bottleneck)}${found.blames ? place : ""}`),
     el("p", { className: "sentence" }, found.sentence),
     el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
-    el("div", { className: "sure" }, el("b", {}, `${Math.round(found.confidence * 100)} %`), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
+    el("div", { className: "sure" }, el("b", {}, `${pct(found.confidence)}`), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
 }
+const pct = x => Math.round(x * 100) + " %";
+const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
 function panelWho() {
   const found = S.view.verdict, parts = [el("h2", {}, "Culprits")];
   const culprits = found?.culprits || [];
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
-    const share = one.share === null ? "" : `${Math.round(one.share * 100)} % · `;
+    const share = one.share === null ? "" : `${pct(one.share)} · `;
     parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not show which process causes it." : "No bottleneck, so no culprits."));
+  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not name the process." : "No bottleneck, so no culprits."));
   if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
-    `${one.instance ? `${one.instance}: ` : ""}${one.title} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${Math.round(one.share * 100)} % of ${one.seen_s === null ? "the time" : `the ${long(one.seen_s * 1000)} it was seen`}`))));
+    `${titled(one)} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${pct(one.share)} of the ${one.seen_s ? `${long(one.seen_s * 1000)} it was seen` : "time"}`))));
   if (found?.episodes.length) parts.push(el("h2", {}, "At times"), el("ol", {}, ...found.episodes.map(one => el("li", {},
-    `${one.instance ? `${one.instance}: ` : ""}${one.title}, ${Math.round(one.share * 100)} % `, el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, `from ${when(Date.parse(one.from))}`)))));
-  if (found?.phases.length > 1) parts.push(el("h2", {}, "What happened when"), el("ol", {}, ...found.phases.slice(0, 12).map(one => el("li", {},
+    `${titled(one)}, ${pct(one.share)} `, el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, `from ${when(Date.parse(one.from))}`)))));
+  if (found?.phases.length > 1) parts.push(el("h2", {}, "Timeline"), el("ol", {}, ...found.phases.slice(0, 12).map(one => el("li", {},
     el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, when(Date.parse(one.from))), `${long(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`))));
   if (found?.blames && found.advice.length > 1) parts.push(el("h2", {}, "Also"), el("ol", {}, ...found.advice.slice(1).map(one => el("li", {}, one.text))));
   if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, text)));
@@ -251,7 +253,7 @@ function fleet() {
     const sign = { bad: "▲", good: "✓", warn: "?" }[kind] || "…";
     return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
-      el("td", {}, found ? `${Math.round(found.confidence * 100)} %` : "–"),
+      el("td", {}, found ? `${pct(found.confidence)}` : "–"),
       el("td", { className: "text" }, one.fault || found?.sentence || ""),
       el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
   });
