@@ -1,5 +1,7 @@
 //! Durations and sizes as people type them, and values as people read them.
 
+use std::fmt::Display;
+
 use thiserror::Error;
 
 /// Size of a block, bytes: disks are addressed in 512, whatever their sectors are.
@@ -168,8 +170,9 @@ pub fn length(seconds: f64) -> String {
 }
 
 /// A count with its noun: `1 gap`, `2 gaps`.
-pub fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+pub fn plural<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
+    let noun = if count == N::from(1) { one } else { many };
+    format!("{count} {noun}")
 }
 
 /// Decimal prefix: `35 M`, and `12 ` below a thousand.
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn one_is_no_plural() {
-        assert_eq!([0, 1, 2].map(|n| plural(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
+        assert_eq!([0_u32, 1, 2].map(|n| plural(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
     }
 
     #[test]

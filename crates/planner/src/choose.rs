@@ -218,7 +218,7 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
     let mut points: Vec<(&JudgedDesign, f64, f64)> = Vec::new();
     for judged in outcome.feasible.iter().chain(&outcome.failing) {
         let meets = judged.failure.is_none();
-        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == "response");
+        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
         if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
             // what the simulation refused is as slow as there
             let simulated = judged.simulated.and_then(|found| found.response_s);

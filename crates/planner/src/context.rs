@@ -4,6 +4,7 @@ use diskwright_base::units::display;
 
 use crate::analysis::{MEMBERS, StorageDesign};
 use crate::demand::{Demand, ResponseStatistic};
+use crate::judged::RESPONSE;
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath};
@@ -101,6 +102,6 @@ pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedRe
         let factor = value / target.target_s;
         let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
         let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
-        DesignFailure { because, limit: "response".into(), factor }
+        DesignFailure { because, limit: RESPONSE.into(), factor }
     })
 }

@@ -1,6 +1,7 @@
 //! Designs that the analysis rejects for their response, but perhaps wrongly: the simulation decides.
 
 use crate::context::{PlanContext, by_cost, missed};
+use crate::judged::RESPONSE;
 use crate::search::{JudgedDesign, SearchOutcome, too_dear_or_risky};
 
 /// Analysis and simulation of random requests are within 15 % of each other, or little more (docs/analytic.md).
@@ -18,7 +19,7 @@ pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchO
     let best = outcome.feasible.iter().filter_map(|judged| judged.cost).fold(f64::INFINITY, f64::min);
     let is_doubtful = |judged: &JudgedDesign| {
         let failure = judged.failure.as_ref();
-        let is_close = failure.is_some_and(|failure| failure.limit == "response" && failure.factor <= doubtful);
+        let is_close = failure.is_some_and(|failure| failure.limit == RESPONSE && failure.factor <= doubtful);
         // where nothing is feasible, what has no price may be the only answer
         let is_cheaper = judged.cost.map_or(best.is_infinite(), |cost| cost < best);
         is_close && judged.response.is_some() && is_cheaper

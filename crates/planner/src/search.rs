@@ -450,7 +450,7 @@ impl DesignFamily<'_> {
             response.utilization.first().map_or("nothing", |part| &part.0),
             response.busiest() * 100.0
         );
-        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s })
+        Some(DesignFailure { limit: RESPONSE.into(), because, factor: value / target.target_s })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two windows side by side: the answer in words, a table of what changed, and
 //! a page with the same and charts.
 
-use diskwright_base::units;
+use diskwright_base::units::{self, plural};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ChangeOutcome, ComparisonRow, WHOLE, WindowComparison};
 
@@ -14,7 +14,7 @@ use crate::sections::table;
 use crate::sheet;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
-use crate::text::{plural, wrap};
+use crate::text::wrap;
 use crate::time::DisplayZone;
 use crate::words;
 

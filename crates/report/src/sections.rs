@@ -1,6 +1,7 @@
 //! The sections of the page below the evidence. Each returns its content, or
 //! nothing where there is nothing to tell.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Device, Note, Topology, units};
 use diskwright_diagnosis::verdict::{
     Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
@@ -9,7 +10,6 @@ use diskwright_diagnosis::verdict::{
 use crate::html::{HtmlReport, figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
 use crate::model::{self, Chart};
-use crate::text::plural;
 use crate::time;
 use crate::words;
 
@@ -226,7 +226,7 @@ pub(crate) fn topology(topology: Option<&Topology>) -> String {
         facts.push(format!("Linux {}", topology.kernel));
     }
     if topology.processors > 0 {
-        facts.push(plural(topology.processors as usize, "processor", "processors"));
+        facts.push(plural(topology.processors, "processor", "processors"));
     }
     if topology.memory_bytes > 0 {
         facts.push(format!("{} of memory", units::display(topology.memory_bytes as f64, "bytes")));
@@ -278,7 +278,7 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
     remarks.extend(device.model.clone());
     remarks.extend(device.backing.clone());
     if device.missing > 0 {
-        remarks.push(format!("{} missing", plural(device.missing as usize, "member", "members")));
+        remarks.push(format!("{} missing", plural(device.missing, "member", "members")));
     }
     remarks.extend(device.background.as_ref().map(|b| format!("{b} is running")));
     remarks.extend(device.write_cache.as_ref().map(|w| format!("cache: {w}")));

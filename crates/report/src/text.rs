@@ -142,11 +142,6 @@ pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// `1 disk`, `2 disks`.
-pub fn plural(count: usize, one: &str, many: &str) -> String {
-    diskwright_base::units::plural(count as u64, one, many)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

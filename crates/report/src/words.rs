@@ -1,5 +1,6 @@
 //! Words for the parts of a verdict, shared by screen and page.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
@@ -7,7 +8,6 @@ use diskwright_diagnosis::verdict::{
 };
 
 use crate::axis;
-use crate::text::plural;
 use crate::time::{DisplayZone, length, parse};
 
 /// The documents that sources cite, by their short names.
@@ -126,9 +126,8 @@ pub(crate) fn program(program: &ProgramActivity) -> String {
 /// How long the machine was watched: `5 min, 288 ticks, 1 gap`.
 pub(crate) fn watched(verdict: &Verdict) -> String {
     let window = &verdict.window;
-    let count = |n: u64, one: &str, many: &str| plural(usize::try_from(n).unwrap_or(usize::MAX), one, many);
-    let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", count(window.gaps, "gap", "gaps")) };
-    format!("{}, {}{gaps}", length(window.seconds), count(window.ticks, "tick", "ticks"))
+    let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", plural(window.gaps, "gap", "gaps")) };
+    format!("{}, {}{gaps}", length(window.seconds), plural(window.ticks, "tick", "ticks"))
 }
 
 /// What could not be judged or read, in a line; where nothing could be said, with what would help.

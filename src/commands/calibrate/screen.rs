@@ -1,6 +1,6 @@
 //! A description and its errors, as JSON and for people.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, plural};
 use diskwright_planner::what_if::TRUSTED_ERROR;
 use diskwright_report::{Align, TextTable};
 use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise};
@@ -115,7 +115,7 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
                 "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
                 taken.form,
                 100.0 * mean,
-                if count == 1.0 { "1 run".to_owned() } else { format!("{count} runs") },
+                plural(count, "run", "runs"),
                 100.0 * worst,
                 if is_trusted(found) == Some(false) { "; the description is unreliable" } else { "" }
             ),

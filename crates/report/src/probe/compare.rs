@@ -1,6 +1,6 @@
 //! Two sides of results: the answer in words, a table, a page.
 
-use diskwright_base::units::{self, display};
+use diskwright_base::units::{self, display, plural};
 use diskwright_results::circumstances::Circumstance;
 use diskwright_results::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
 
@@ -12,7 +12,7 @@ use crate::markup::escape;
 use crate::sections::table;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
-use crate::text::{plural, wrap};
+use crate::text::wrap;
 
 /// Quantities that the screen shows of every run, unless it is asked for all.
 const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];

@@ -1,6 +1,6 @@
 //! The page on results of the probe: facts, what they show, charts, run by run.
 
-use diskwright_base::units::{self, display};
+use diskwright_base::units::{self, display, plural};
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::SuiteText;
 use diskwright_results::result::RunResult;
@@ -11,7 +11,6 @@ use crate::curves;
 use crate::html;
 use crate::markup::{escape, escape_code, value};
 use crate::sections::table;
-use crate::text::plural;
 use crate::time::{self, DisplayZone};
 
 /// What the page is of.

@@ -32,9 +32,6 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(TopologySource::default())),
 };
 
-/// Attributes change without a device coming or going; they are read again so often.
-const AGAIN_NS: u64 = 60_000_000_000;
-
 #[derive(Default)]
 struct TopologySource {
     last: Option<Topology>,
@@ -45,12 +42,12 @@ struct TopologySource {
 
 impl CounterSource for TopologySource {
     fn tick(&mut self, context: &mut TickContext) {
-        // a device can become another under its old name, which only the kernel's report tells
+        // a device can become another under its old name, which only the kernel's report tells; attributes change
+        // without one, so devices are due from time to time in any case
         self.pending |= context.rescan || context.devices_due;
-        let old = context.slow && context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
         // changes come in swarms, and with a thousand disks a look is not cheap
         let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
-        if self.last.is_some() && !old && !(self.pending && rested) {
+        if self.last.is_some() && !(self.pending && rested) {
             return;
         }
         self.pending = false;
