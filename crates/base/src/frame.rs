@@ -92,8 +92,8 @@ impl Schema {
     fn places(&self) -> &HashMap<u64, u32> {
         self.places.get_or_init(|| {
             let mut places = HashMap::with_capacity(self.series.len());
-            for (at, series) in (0..).zip(&self.series) {
-                places.entry(hash(&series.counter, &series.instance)).or_insert(at);
+            for (index, series) in (0..).zip(&self.series) {
+                places.entry(hash(&series.counter, &series.instance)).or_insert(index);
             }
             places
         })

@@ -135,8 +135,8 @@ impl Histogram {
     /// into each, and how many did.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        counted.map(|(at, &count)| {
-            let (from, to) = bounds(at);
+        counted.map(|(index, &count)| {
+            let (from, to) = bounds(index);
             (from, to, count)
         })
     }

@@ -380,7 +380,7 @@ mod tests {
         queue.values(&frame, &mut values);
         assert!(values[2].is_nan());
         assert_eq!(queue.summarise(&frame, |_| true).ticks, 2);
-        assert_eq!(queue.value(&queue.summarise(&frame, |at| at == 2)), None);
+        assert_eq!(queue.value(&queue.summarise(&frame, |index| index == 2)), None);
     }
 
     /// Ticks of 1 s and 3 s of series that have ready-made cells.

@@ -27,11 +27,11 @@ impl Zipf {
     #[inline]
     pub fn draw(&self, dice: &mut Rng) -> u64 {
         let share = dice.share();
-        let at = share * self.zeta;
-        if at < 1.0 || self.count < 2.0 {
+        let point = share * self.zeta;
+        if point < 1.0 || self.count < 2.0 {
             return 0;
         }
-        if at < 1.0 + 0.5f64.powf(self.theta) {
+        if point < 1.0 + 0.5f64.powf(self.theta) {
             return 1;
         }
         let rank = self.count * (self.eta * share - self.eta + 1.0).powf(self.alpha);

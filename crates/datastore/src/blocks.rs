@@ -103,7 +103,7 @@ impl Blocks {
                 }
             }
             let inside = |time: i64| time >= from_ns && time <= to_ns;
-            let wanted = |(at, tick): (usize, &Tick)| at >= unread && inside(tick.time_ns);
+            let wanted = |(index, tick): (usize, &Tick)| index >= unread && inside(tick.time_ns);
             let first = frame.ticks().iter().enumerate().position(wanted);
             let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
             if let (Some(first), Some(last)) = (first, last)

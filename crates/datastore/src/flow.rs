@@ -106,7 +106,7 @@ impl NoteFlow {
         let file = scanner.path().to_owned();
         let lost = |offset, bytes, loss| Damage { ticks: Some(0), ..Damage::at(&file, offset, bytes, loss) };
         loop {
-            let offset = scanner.at();
+            let offset = scanner.offset();
             match scanner.peek()? {
                 Peek::Record(header) => {
                     let notes = match (scanner.take(&header)?, header.kind) {

@@ -281,7 +281,7 @@ impl LogReader {
             self.open_next()?;
             return Ok(false);
         };
-        let offset = scanner.at();
+        let offset = scanner.offset();
         let header = match scanner.peek()? {
             Peek::Record(header) => header,
             Peek::End => {

@@ -122,7 +122,7 @@ pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>) -> Result<TailContent, Stor
     let mut row = Vec::new();
     let lost = |offset, bytes, loss| Damage::at(path, offset, bytes, loss);
     loop {
-        let offset = scanner.at();
+        let offset = scanner.offset();
         match scanner.peek()? {
             Peek::End => return Ok(content),
             Peek::Lost { offset, bytes, loss } => {

@@ -81,7 +81,7 @@ pub(crate) struct RecordScanner {
     source: SegmentSource,
     path: PathBuf,
     length: u64,
-    at: u64,
+    offset: u64,
     /// Bytes of the file from `start` on.
     buffer: Vec<u8>,
     start: u64,
@@ -99,7 +99,7 @@ impl RecordScanner {
     /// Starts at the beginning of `source`, reading `chunk` bytes at a time.
     pub fn new(source: SegmentSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let length = source.length().map_err(|e| StoreError::io(path, e))?;
-        Ok(RecordScanner { source, path: path.to_owned(), length, at: 0, buffer: Vec::new(), start: 0, chunk })
+        Ok(RecordScanner { source, path: path.to_owned(), length, offset: 0, buffer: Vec::new(), start: 0, chunk })
     }
 
     /// Opens a regular file; a link is not followed.
@@ -121,8 +121,8 @@ impl RecordScanner {
     }
 
     /// First byte not yet passed.
-    pub fn at(&self) -> u64 {
-        self.at
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Bytes of the file as far as is known.
@@ -139,7 +139,7 @@ impl RecordScanner {
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         self.length = self.source.length().map_err(|e| StoreError::io(&self.path, e))?;
         self.buffer.clear();
-        self.start = self.at;
+        self.start = self.offset;
         Ok(())
     }
 
@@ -161,20 +161,20 @@ impl RecordScanner {
 
     /// What stands here. A record is then taken or passed.
     pub fn peek(&mut self) -> Result<Peek, StoreError> {
-        let left = self.length.saturating_sub(self.at);
+        let left = self.length.saturating_sub(self.offset);
         if left == 0 {
             return Ok(Peek::End);
         }
-        let unfinished = Peek::Lost { offset: self.at, bytes: left, loss: Loss::Unfinished };
-        let header = RecordHeader::parse(self.bytes(self.at, HEADER)?);
+        let unfinished = Peek::Lost { offset: self.offset, bytes: left, loss: Loss::Unfinished };
+        let header = RecordHeader::parse(self.bytes(self.offset, HEADER)?);
         match header {
             Some(header) if header.span() <= left => Ok(Peek::Record(header)),
             Some(_) => Ok(unfinished),
             None if left < HEADER as u64 => Ok(unfinished),
             None => {
-                let offset = self.at;
-                self.at = self.resync(offset + 1)?;
-                Ok(Peek::Lost { offset, bytes: self.at - offset, loss: Loss::Damaged })
+                let offset = self.offset;
+                self.offset = self.resync(offset + 1)?;
+                Ok(Peek::Lost { offset, bytes: self.offset - offset, loss: Loss::Damaged })
             }
         }
     }
@@ -219,15 +219,15 @@ impl RecordScanner {
 
     /// Passes over the peeked record.
     pub fn pass(&mut self, header: &RecordHeader) {
-        self.at += header.span();
+        self.offset += header.span();
     }
 
     /// Passes over the peeked record and gives its payload; `None` where that
     /// is damaged.
     pub fn take(&mut self, header: &RecordHeader) -> Result<Option<&[u8]>, StoreError> {
-        let at = self.at;
-        self.at += header.span();
-        let record = self.bytes(at, HEADER + header.length)?;
+        let offset = self.offset;
+        self.offset += header.span();
+        let record = self.bytes(offset, HEADER + header.length)?;
         let sound = |payload: &&[u8]| payload.len() == header.length && crc32fast::hash(payload) == header.crc;
         Ok(record.get(HEADER..).filter(sound))
     }
@@ -235,8 +235,8 @@ impl RecordScanner {
     /// The closing record, where the file has one; the place stays.
     pub fn closing(&mut self) -> Result<Option<EndRecord>, StoreError> {
         for span in EndRecord::SPANS {
-            let Some(at) = self.length.checked_sub(span) else { continue };
-            let record = self.bytes(at, span as usize)?;
+            let Some(offset) = self.length.checked_sub(span) else { continue };
+            let record = self.bytes(offset, span as usize)?;
             let Some(header) = RecordHeader::parse(record).filter(|h| h.kind == END && h.span() == span) else {
                 continue;
             };
@@ -251,7 +251,7 @@ impl RecordScanner {
     /// Reads the head record, if the file starts with a sound one, and passes it.
     pub fn head(&mut self) -> Result<Option<HeadRecord>, StoreError> {
         let Peek::Record(header) = self.peek()? else { return Ok(None) };
-        if header.kind != HEAD || self.at != 0 {
+        if header.kind != HEAD || self.offset != 0 {
             return Ok(None);
         }
         let path = self.path.clone();

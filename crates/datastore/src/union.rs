@@ -30,7 +30,7 @@ impl<'a> Union<'a> {
         for one in series {
             let alike = self.series.get(next).is_some_and(|there| key(there) == key(one));
             let known = if alike { Some(next) } else { self.find(one) };
-            let index = known.filter(|at| !taken[*at]).unwrap_or_else(|| {
+            let index = known.filter(|index| !taken[*index]).unwrap_or_else(|| {
                 self.series.push(one);
                 self.series.len() - 1
             });
@@ -45,8 +45,8 @@ impl<'a> Union<'a> {
 
     /// The first place of a series; the index is made when it is first needed.
     fn find(&mut self, one: &'a Series) -> Option<usize> {
-        for at in self.indexed..self.series.len() {
-            self.index.entry(key(self.series[at])).or_insert(at);
+        for index in self.indexed..self.series.len() {
+            self.index.entry(key(self.series[index])).or_insert(index);
         }
         self.indexed = self.series.len();
         self.index.get(&key(one)).copied()

@@ -190,28 +190,28 @@ impl Function {
 /// Reads text from left to right.
 struct ExpressionReader<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
     depth: u32,
 }
 
 impl<'a> ExpressionReader<'a> {
     fn new(text: &'a str) -> Result<ExpressionReader<'a>, String> {
         match text.len() {
-            0..=LONGEST => Ok(ExpressionReader { text, at: 0, depth: 0 }),
+            0..=LONGEST => Ok(ExpressionReader { text, position: 0, depth: 0 }),
             more => Err(format!("an expression of {more} bytes; the limit is {LONGEST}")),
         }
     }
 
     fn rest(&mut self) -> &'a str {
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.position..];
         let trimmed = rest.trim_start();
-        self.at += rest.len() - trimmed.len();
+        self.position += rest.len() - trimmed.len();
         trimmed
     }
 
     fn takes(&mut self, word: &str) -> bool {
         let is = self.rest().starts_with(word);
-        self.at += if is { word.len() } else { 0 };
+        self.position += if is { word.len() } else { 0 };
         is
     }
 
@@ -227,7 +227,7 @@ impl<'a> ExpressionReader<'a> {
     fn word(&mut self, within: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c: char| !within(c)).unwrap_or(rest.len());
-        self.at += end;
+        self.position += end;
         &rest[..end]
     }
 
@@ -254,7 +254,7 @@ impl<'a> ExpressionReader<'a> {
         }
         let node = match self.rest().chars().next() {
             Some('(') => {
-                self.at += 1;
+                self.position += 1;
                 let node = self.sum()?;
                 if !self.takes(")") {
                     return Err(self.wrong("`)`"));
@@ -262,7 +262,7 @@ impl<'a> ExpressionReader<'a> {
                 node
             }
             Some('-') => {
-                self.at += 1;
+                self.position += 1;
                 ExpressionNode::Binary('-', Box::new(ExpressionNode::Number(0.0)), Box::new(self.part()?))
             }
             Some(c) if c.is_ascii_digit() => {

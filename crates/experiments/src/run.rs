@@ -204,13 +204,13 @@ fn search_group(
     group: &[usize],
     most: usize,
 ) -> Result<(), SearchError> {
-    let rows: Vec<String> = group.iter().flat_map(|at| trial.fits[*at].rows.clone()).collect();
-    let start: Vec<f64> = group.iter().map(|at| trial.fits[*at].value).collect();
-    let bounds: Vec<[f64; 2]> = group.iter().map(|at| trial.fits[*at].range).collect();
+    let rows: Vec<String> = group.iter().flat_map(|index| trial.fits[*index].rows.clone()).collect();
+    let start: Vec<f64> = group.iter().map(|index| trial.fits[*index].value).collect();
+    let bounds: Vec<[f64; 2]> = group.iter().map(|index| trial.fits[*index].range).collect();
     let mut failed = None;
     let (point, squares) = fit::least(&start, &bounds, most, |point| {
-        for (at, value) in group.iter().zip(point) {
-            trial.fits[*at].value = *value;
+        for (index, value) in group.iter().zip(point) {
+            trial.fits[*index].value = *value;
         }
         let outcomes = document(bench, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
         if failed.is_none() {
@@ -218,8 +218,8 @@ fn search_group(
         }
         mean_square(&outcomes)
     });
-    for (at, value) in group.iter().zip(&point) {
-        trial.fits[*at].value = *value;
+    for (index, value) in group.iter().zip(&point) {
+        trial.fits[*index].value = *value;
     }
     match failed {
         Some((row, because)) if !squares.is_finite() => {

@@ -37,7 +37,7 @@ pub(crate) struct Slice {
     /// Bytes of the lower one.
     pub below: Range<u64>,
     /// Where they begin in the upper one; `None` where they are spread over it.
-    pub at: Option<u64>,
+    pub offset: Option<u64>,
     /// Nothing proves that it is this file, and nothing disproves it.
     pub perhaps: bool,
     /// Others that lie on the same bytes are kept apart by whoever deals them out (a pool,
@@ -56,29 +56,29 @@ fn common(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
 
 impl Slice {
     pub fn whole(node: StorageNode) -> Slice {
-        Slice { node, below: ALL, at: None, perhaps: false, is_dealt: false }
+        Slice { node, below: ALL, offset: None, perhaps: false, is_dealt: false }
     }
 
-    /// One stretch, which begins at `at` of the upper device.
+    /// One stretch, which begins at `offset` of the upper device.
     pub fn part(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
         let end = bytes.map_or(u64::MAX, |bytes| from.saturating_add(bytes));
-        Slice { node, below: from..end, at: Some(offset), perhaps: false, is_dealt: false }
+        Slice { node, below: from..end, offset: Some(offset), perhaps: false, is_dealt: false }
     }
 
     /// The bytes of the lower one that these of the upper one lie on.
     pub fn down(&self, upper: &Range<u64>) -> Option<Range<u64>> {
-        let Some(at) = self.at else { return Some(self.below.clone()) };
+        let Some(offset) = self.offset else { return Some(self.below.clone()) };
         let bytes = self.below.end - self.below.start;
-        let both = common(upper, &(at..at.saturating_add(bytes)))?;
-        let shift = |x: u64| (x - at).saturating_add(self.below.start);
+        let both = common(upper, &(offset..offset.saturating_add(bytes)))?;
+        let shift = |x: u64| (x - offset).saturating_add(self.below.start);
         Some(shift(both.start)..shift(both.end))
     }
 
     /// The bytes of the upper one that lie on these of the lower one.
     pub fn up(&self, lower: &Range<u64>) -> Option<Range<u64>> {
         let both = common(lower, &self.below)?;
-        let Some(at) = self.at else { return Some(ALL) };
-        let shift = |x: u64| (x - self.below.start).saturating_add(at);
+        let Some(offset) = self.offset else { return Some(ALL) };
+        let shift = |x: u64| (x - self.below.start).saturating_add(offset);
         Some(shift(both.start)..shift(both.end))
     }
 }

@@ -148,8 +148,8 @@ pub(crate) fn enlist(files: &mut Vec<BackingFile>, file: BackingFile, mounts: &M
     if own == files.len() {
         files.push(file);
     }
-    let doubts = (0..same.len()).filter(|at| same[*at] == FileMatch::Perhaps);
-    std::iter::once((own, false)).chain(doubts.map(|at| (at, true))).collect()
+    let doubts = (0..same.len()).filter(|index| same[*index] == FileMatch::Perhaps);
+    std::iter::once((own, false)).chain(doubts.map(|index| (index, true))).collect()
 }
 
 /// What a filesystem on top of another passes on unchanged.

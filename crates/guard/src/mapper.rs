@@ -84,14 +84,14 @@ fn lines(room: &[u8], count: u32) -> Option<String> {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
-    let (mut text, mut at) = (String::new(), 0);
+    let (mut text, mut start) = (String::new(), 0);
     for _ in 0..count {
-        let target = room.get(at..)?;
+        let target = room.get(start..)?;
         let number = |from: usize| Some(u64::from_ne_bytes(target.get(from..from + 8)?.try_into().ok()?));
         let next = u32::from_ne_bytes(target.get(20..24)?.try_into().ok()?);
         let (kind, words) = (word(target.get(24..40)?), word(target.get(40..)?));
         text += &format!("{} {} {kind} {words}\n", number(0)?, number(8)?);
-        at = next as usize;
+        start = next as usize;
     }
     Some(text)
 }
@@ -120,7 +120,7 @@ fn target(line: &str) -> Option<Vec<Slice>> {
             let pairs = rest.get(2..)?.chunks_exact(2);
             let share = |pair: &[&str]| {
                 let part = Slice::part(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
-                Some(Slice { at: None, ..part })
+                Some(Slice { offset: None, ..part })
             };
             pairs.filter_map(share).collect()
         }
@@ -152,7 +152,7 @@ mod tests {
         let crypt = "0 4096 crypt aes-xts-plain64 :64:logon:cryptsetup:x 0 8:16 32768 1 allow_discards";
         assert_eq!(slices(crypt), [Slice::part(disk, 32_768 * 512, Some(4096 * 512), 0)]);
         let striped = slices("0 2000 striped 2 128 8:16 0 8:32 64");
-        assert_eq!((striped[0].below.clone(), striped[0].at), (0..512_000, None));
+        assert_eq!((striped[0].below.clone(), striped[0].offset), (0..512_000, None));
         assert_eq!(striped[1].below, 64 * 512..64 * 512 + 512_000);
         let paths = "0 4096 multipath 0 0 1 1 service-time 0 2 2 8:16 1 1 8:32 1 1";
         assert_eq!(slices(paths), [Slice::whole(disk), Slice::whole(StorageNode::Device((8, 32)))]);

@@ -157,16 +157,16 @@ mod tests {
     #[test]
     fn devices_links_and_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("page.html"), "old").unwrap();
-        symlink(at("page.html"), at("link")).unwrap();
-        symlink(at("nothing"), at("dangling")).unwrap();
+        let inside = |name: &str| folder.path().join(name);
+        fs::write(inside("page.html"), "old").unwrap();
+        symlink(inside("page.html"), inside("link")).unwrap();
+        symlink(inside("nothing"), inside("dangling")).unwrap();
         for (path, expected) in [
-            (at("page.html"), "allowed"),
-            (at("new.html"), "allowed"),
-            (at("no/such/folder"), "allowed"),
-            (at("link"), "is a link to"),
-            (at("dangling"), "is a link to"),
+            (inside("page.html"), "allowed"),
+            (inside("new.html"), "allowed"),
+            (inside("no/such/folder"), "allowed"),
+            (inside("link"), "is a link to"),
+            (inside("dangling"), "is a link to"),
             (folder.path().to_owned(), "is a folder"),
             ("/dev/null".into(), "allowed"),
             ("/dev/full".into(), "allowed"),
@@ -177,11 +177,11 @@ mod tests {
         ] {
             assert!(said(&path).contains(expected), "{}: {}", path.display(), said(&path));
         }
-        assert_eq!(fs::read(at("page.html")).unwrap(), b"old");
-        let writer = File::options().append(true).open(at("page.html")).unwrap();
-        assert!(said(&at("page.html")).contains("is in use"), "{}", said(&at("page.html")));
+        assert_eq!(fs::read(inside("page.html")).unwrap(), b"old");
+        let writer = File::options().append(true).open(inside("page.html")).unwrap();
+        assert!(said(&inside("page.html")).contains("is in use"), "{}", said(&inside("page.html")));
         drop(writer);
-        assert_eq!(said(&at("page.html")), "allowed");
+        assert_eq!(said(&inside("page.html")), "allowed");
         for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/2"] {
             // under a test it is a pipe, a file or a terminal
             assert_eq!(said(Path::new(path)), "allowed", "{path}");

@@ -9,12 +9,12 @@ use std::os::fd::OwnedFd;
 struct SignatureMark {
     what: &'static str,
     /// From the start, or from the end where negative, bytes.
-    at: i64,
+    offset: i64,
     bytes: &'static [u8],
 }
 
-const fn mark(what: &'static str, time: i64, bytes: &'static [u8]) -> SignatureMark {
-    SignatureMark { what, at: time, bytes }
+const fn mark(what: &'static str, offset: i64, bytes: &'static [u8]) -> SignatureMark {
+    SignatureMark { what, offset, bytes }
 }
 
 /// Known marks. An MBR's is also on boot sectors of FAT and NTFS; that is as
@@ -85,17 +85,17 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
         }
     };
     for mark in MARKS {
-        let at = if mark.at >= 0 { Some(mark.at as u64) } else { bytes.checked_sub(mark.at.unsigned_abs()) };
-        if let Some(at) = at
-            && holds(file, at, mark.bytes)?
+        let offset = if mark.offset >= 0 { Some(mark.offset as u64) } else { bytes.checked_sub(mark.offset.unsigned_abs()) };
+        if let Some(offset) = offset
+            && holds(file, offset, mark.bytes)?
         {
             add(mark.what);
         }
     }
     let end = bytes / 0x1_0000 * 0x1_0000;
     let version_1_0 = (bytes / 512).saturating_sub(16) / 8 * 8 * 512;
-    for at in [end.saturating_sub(0x1_0000), version_1_0] {
-        if holds(file, at, &MD)? {
+    for offset in [end.saturating_sub(0x1_0000), version_1_0] {
+        if holds(file, offset, &MD)? {
             add("an md member");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     fn every_mark_is_seen_where_it_stands() {
         for mark in MARKS {
             let mut file = image();
-            let from = if mark.at < 0 { SeekFrom::End(mark.at) } else { SeekFrom::Start(mark.at as u64) };
+            let from = if mark.offset < 0 { SeekFrom::End(mark.offset) } else { SeekFrom::Start(mark.offset as u64) };
             file.seek(from).unwrap();
             file.write_all(mark.bytes).unwrap();
             assert!(found(file).contains(&mark.what), "{}", mark.what);

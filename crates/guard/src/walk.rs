@@ -39,14 +39,14 @@ pub(crate) fn reach(machine: &DeviceGraph, target: StorageNode) -> Vec<WalkStep>
     up(machine, &mut steps);
     let mut seen = HashSet::new();
     // the steps before one that is left out are never left out themselves: a node's first step is its shortest way
-    let first: Vec<usize> = (0..steps.len()).filter(|at| seen.insert(steps[*at].node)).collect();
+    let first: Vec<usize> = (0..steps.len()).filter(|index| seen.insert(steps[*index].node)).collect();
     keep(steps, &first)
 }
 
 /// Only these steps; ways go by the first step of each node.
 fn keep(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
     let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
-    let place = |old: usize| first.iter().position(|at| nodes[*at] == nodes[old]).unwrap_or(0);
+    let place = |old: usize| first.iter().position(|index| nodes[*index] == nodes[old]).unwrap_or(0);
     let wanted: HashSet<usize> = first.iter().copied().collect();
     let kept = steps.into_iter().enumerate().filter(|(index, _)| wanted.contains(index));
     kept.map(|(_, step)| WalkStep { before: step.before.map(|(old, words)| (place(old), words)), ..step }).collect()

@@ -281,8 +281,8 @@ fn ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String> {
     if reads.requests == 0 {
         return Err("nothing was answered in so short a time".into());
     }
-    let at = |share| reads.latency.quantile(share).unwrap_or(f64::NAN) * 1e-3;
-    Ok(round(reads.requests as f64, outcome.seconds, spent, (at(0.5), at(0.99))))
+    let latency_us = |share| reads.latency.quantile(share).unwrap_or(f64::NAN) * 1e-3;
+    Ok(round(reads.requests as f64, outcome.seconds, spent, (latency_us(0.5), latency_us(0.99))))
 }
 
 fn no_ops(batch: u32, seconds: f64) -> Result<Round, String> {

@@ -200,9 +200,9 @@ impl Draw {
             OffsetGenerator::Uniform => self.dice.below(places) * align,
             OffsetGenerator::Normal { mean, deviation } => {
                 for _ in 0..64 {
-                    let at = (*mean + *deviation * self.dice.normal()) * places as f64;
-                    if at >= 0.0 && at < places as f64 {
-                        return spread(at as u64) * align;
+                    let place = (*mean + *deviation * self.dice.normal()) * places as f64;
+                    if place >= 0.0 && place < places as f64 {
+                        return spread(place as u64) * align;
                     }
                 }
                 spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align

@@ -118,8 +118,8 @@ fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
     let count = histogram.count() as f64;
     // counted from above, so that the rounding of 1 - share does not decide
     let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
-    let at = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
-    STEPS.iter().filter(|s| enough(**s)).filter_map(at).collect()
+    let quantile = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
+    STEPS.iter().filter(|s| enough(**s)).filter_map(quantile).collect()
 }
 
 /// What memory answered of a buffered run's reads. The kernel's count covers

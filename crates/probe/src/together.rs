@@ -27,7 +27,7 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
     let line = |(group, members): &(Option<&String>, Vec<usize>)| {
         let of = |index: usize| summary(&patterns[index], &outcomes.each[index]);
         let [first, _, ..] = members[..] else { return of(members[0]) };
-        let runs: Vec<RunResult> = members.iter().map(|at| of(*at)).collect();
+        let runs: Vec<RunResult> = members.iter().map(|member| of(*member)).collect();
         let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| joined(outcomes, members));
         let name = group.map_or(&patterns[first].name, |g| g);
         RunResult { pattern: Some(patterns[first].clone()), ..sum(name, &runs, &patterns[first], &outcome) }

@@ -178,8 +178,8 @@ fn places_in_a_file_can_be_shares_of_it() {
     assert_eq!((pattern.from_bytes, pattern.range_bytes), (16 * MIB, Some(32 * MIB)));
     let script = fio("[one]\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\nfilename=x\n");
     let froms: Vec<_> = script.jobs().map(|j| (j.from, j.needs())).collect();
-    let at = |mib: u64| (TargetAmount::Bytes(mib * MIB), Some((mib + 1) * MIB));
-    assert_eq!(froms, [at(1), at(3), at(5)]);
+    let amount = |mib: u64| (TargetAmount::Bytes(mib * MIB), Some((mib + 1) * MIB));
+    assert_eq!(froms, [amount(1), amount(3), amount(5)]);
     assert_eq!(script.wanted(None)[0].bytes, Some(6 * MIB));
 }
 

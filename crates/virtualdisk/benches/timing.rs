@@ -198,16 +198,16 @@ impl Waits {
 
 fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
     errors.sort_by(f64::total_cmp);
-    let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
+    let quantile = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     println!(
         "{name:46} {} {:9} {model:9.1}  {mean:8.1} {:8.1} {:8.1} {:8.1} {:8.1}",
         waits.name(),
         errors.len(),
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        at(1.0)
+        quantile(0.5),
+        quantile(0.99),
+        quantile(0.999),
+        quantile(1.0)
     );
 }
 

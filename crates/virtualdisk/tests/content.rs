@@ -332,12 +332,12 @@ fn the_parities_in_the_file_are_anvins() {
     content.write(ARRAY, 0, &[0x01; 512]).expect("room");
     content.write(ARRAY, 512, &[0x80; 512]).expect("room");
     let file = std::fs::File::open(&path).expect("the file");
-    let at = |drive: u64| {
+    let byte = |drive: u64| {
         let mut byte = [0];
         file.read_exact_at(&mut byte, drive << 20).expect("a byte");
         byte[0]
     };
-    let mut found: Vec<u8> = (0..4).map(at).collect();
+    let mut found: Vec<u8> = (0..4).map(byte).collect();
     found.sort_unstable();
     // P = 01 + 80 = 81; Q = 01 + 2 * 80 = 01 + 1d = 1c
     assert_eq!(found, [0x01, 0x1c, 0x80, 0x81]);

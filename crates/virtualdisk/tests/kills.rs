@@ -180,8 +180,8 @@ fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> 
     let clock = AtomicU64::new(1);
     let mut moment = Rng::new(seed, 1000);
     std::thread::scope(|scope| {
-        let work = (0..).zip(clients).map(|(at, mut client)| {
-            let (mut dice, clock) = (Rng::new(seed, at), &clock);
+        let work = (0..).zip(clients).map(|(index, mut client)| {
+            let (mut dice, clock) = (Rng::new(seed, index), &clock);
             scope.spawn(move || load(&mut client, &mut dice, writes, clock))
         });
         let work: Vec<_> = work.collect();

@@ -163,7 +163,7 @@ mod tests {
                 sum += v * w;
                 weight += w;
             }
-            let expected = plan.value(&plan.summarise(&frame, |at| at > 0)).unwrap();
+            let expected = plan.value(&plan.summarise(&frame, |index| index > 0)).unwrap();
             assert!((sum / weight - expected).abs() < 1e-12, "{counter}: {} is not {expected}", sum / weight);
         }
     }

@@ -177,11 +177,11 @@ impl<'a, 't> TomlFields<'a, 't> {
         match whole {
             Some(whole) if (low..=high).contains(&whole) => Some(whole),
             _ => {
-                let at = value.span().start;
+                let start = value.span().start;
                 match number(value) {
                     Some(found) => {
                         let message = format!("`{key}` is {found}; expected a whole number from {low} to {high}");
-                        self.source.wrong(at, &self.item, message);
+                        self.source.wrong(start, &self.item, message);
                     }
                     None => self.expected(key, "a whole number", value),
                 }

@@ -60,30 +60,30 @@ impl BitWriter {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    position: usize,
 }
 
 impl<'a> BitReader<'a> {
     pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
-        BitReader { bytes, at: 0 }
+        BitReader { bytes, position: 0 }
     }
 
     /// True when more was read than there is.
     pub fn is_overrun(&self) -> bool {
-        self.at > self.bytes.len() * 8
+        self.position > self.bytes.len() * 8
     }
 
     /// At least 57 bits from the place on, zeros behind the end.
     #[inline(always)]
     fn window(&self) -> u64 {
-        let byte = self.at >> 3;
+        let byte = self.position >> 3;
         let word = match self.bytes.get(byte..byte + 8) {
             Some(eight) => {
                 u64::from_le_bytes([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]])
             }
             None => self.last_window(byte),
         };
-        word >> (self.at & 7)
+        word >> (self.position & 7)
     }
 
     #[cold]
@@ -99,7 +99,7 @@ impl<'a> BitReader<'a> {
     #[inline(always)]
     pub fn take_few(&mut self, count: u32) -> u64 {
         let value = self.window() & !(u64::MAX << (count & 63));
-        self.at += count as usize;
+        self.position += count as usize;
         value
     }
 
@@ -122,7 +122,7 @@ impl<'a> BitReader<'a> {
         let window = self.window();
         let bits = window.trailing_zeros();
         if bits <= 27 {
-            self.at += 2 * bits as usize + 1;
+            self.position += 2 * bits as usize + 1;
             return Some((1 << bits | window >> (bits + 1) & ((1 << bits) - 1)) - 1);
         }
         self.take_long_gamma()

@@ -113,10 +113,10 @@ pub(super) fn integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u
 
 fn find_gaps(cells: &[f64], gaps: &mut Vec<(u32, u32)>) {
     let mut before = false;
-    for (at, cell) in (0u32..).zip(cells) {
+    for (row, cell) in (0u32..).zip(cells) {
         match (before, cell.is_nan(), gaps.last_mut()) {
             (true, true, Some((_, length))) => *length += 1,
-            (_, true, _) => gaps.push((at, 1)),
+            (_, true, _) => gaps.push((row, 1)),
             _ => {}
         }
         before = cell.is_nan();

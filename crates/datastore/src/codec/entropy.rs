@@ -261,7 +261,7 @@ impl EntropyWriter {
 /// The words that states are filled up from.
 struct EntropyWords<'a> {
     bytes: &'a [u8],
-    at: usize,
+    position: usize,
 }
 
 impl EntropyWords<'_> {
@@ -269,12 +269,12 @@ impl EntropyWords<'_> {
     /// is as good as chance, so there is no branch to be guessed wrong.
     #[inline(always)]
     fn fill_up(&mut self, state: u32) -> u32 {
-        let word = match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<2>()) {
+        let word = match self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<2>()) {
             Some(word) => u32::from(u16::from_le_bytes(*word)),
             None => 0,
         };
         let low = u32::from(state < LEAST);
-        self.at += 2 * low as usize;
+        self.position += 2 * low as usize;
         state << (16 * low) | word & low.wrapping_neg()
     }
 }
@@ -288,7 +288,7 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], m
         *state = u32::from_le_bytes(bytes.try_into().ok()?);
     }
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
-    let mut words = EntropyWords { bytes: words, at: 0 };
+    let mut words = EntropyWords { bytes: words, position: 0 };
     let mut bits = BitReader::new(low);
     if !scales.is_empty() {
         let columns = scales.len();
@@ -308,7 +308,7 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], m
             }
         }
     }
-    let done = words.at == words.bytes.len() && !bits.is_overrun();
+    let done = words.position == words.bytes.len() && !bits.is_overrun();
     (done && states == [LEAST; STATES]).then_some(())
 }
 

@@ -102,8 +102,8 @@ impl Encoder {
         self.forms.clear();
         // What is never touched is never resident; growing would leave holes.
         self.forms.reserve((TIMES + frame.schema().series.len()) * frame.ticks().len());
-        for at in 0..TIMES {
-            let times = &self.times[at];
+        for index in 0..TIMES {
+            let times = &self.times[index];
             let first = times.first().copied().unwrap_or(0);
             let kind = match () {
                 () if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) => ColumnEncoding::Raw,
@@ -314,8 +314,8 @@ impl Decoder {
         let signed = |magnitude| if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
         if choice.rare {
             numbers[1..].fill(0);
-            for &(at, magnitude) in &self.rare[rare.0..rare.1] {
-                numbers[1 + at as usize] = signed(magnitude);
+            for &(index, magnitude) in &self.rare[rare.0..rare.1] {
+                numbers[1 + index as usize] = signed(magnitude);
             }
         } else {
             let index = self.busy[line];

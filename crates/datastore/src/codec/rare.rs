@@ -78,13 +78,13 @@ pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64
     let low = bits.take_few(6) as u32;
     let mut last = 0;
     for _ in 0..count {
-        let at = take(bits, near)?.checked_add(last)?;
+        let index = take(bits, near)?.checked_add(last)?;
         let magnitude = take(bits, low)?.checked_add(1)?;
-        if at + 1 >= ticks as u64 || bits.is_overrun() {
+        if index + 1 >= ticks as u64 || bits.is_overrun() {
             return None;
         }
-        found.push((at as u32, magnitude));
-        last = at;
+        found.push((index as u32, magnitude));
+        last = index;
     }
     Some(())
 }

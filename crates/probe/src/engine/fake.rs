@@ -47,7 +47,7 @@ impl FakeDevice {
     }
 
     fn start(&mut self, op: &Op) {
-        let free = self.servers.iter().enumerate().min_by_key(|(_, at)| **at).map_or(0, |(i, _)| i);
+        let free = self.servers.iter().enumerate().min_by_key(|(_, free_at)| **free_at).map_or(0, |(i, _)| i);
         let begins = self.servers[free].max(self.now);
         let (ends, result) = match (self.service)(op, begins) {
             Ok(_) if matches!(op.action, Action::Fdatasync | Action::Fsync) => (begins, 0),

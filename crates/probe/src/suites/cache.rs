@@ -90,9 +90,9 @@ fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Res
     for reach in &reaches {
         for _ in 0..TRIES {
             let whole = IN_A_ROW * block + reach;
-            let at = dice.below((session.set.room - whole) / block) * block;
-            steps.extend((0..IN_A_ROW).map(|i| read(at + i * block)));
-            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(at + whole - block) });
+            let offset = dice.below((session.set.room - whole) / block) * block;
+            steps.extend((0..IN_A_ROW).map(|i| read(offset + i * block)));
+            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(offset + whole - block) });
         }
     }
     let timed = session.series("read-ahead", steps, session.set.lasts * 4)?;

@@ -54,8 +54,8 @@ fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
 fn tell_users(session: &mut SuiteSession<'_>, saturated: bool) {
     let Some(most) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
     if saturated {
-        if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-            let (users, rate) = (f64::from(at.users.unwrap_or(0)), words(at.requests_per_s, "per_s"));
+        if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
+            let (users, rate) = (f64::from(run.users.unwrap_or(0)), words(run.requests_per_s, "per_s"));
             session.found("knee_users", users, "count", format!("users that reach 90 % of the maximum ({rate})"));
         }
         // the law of the knee: N* = (R(1) + Z) / D, where D is the time by request at saturation
@@ -184,8 +184,8 @@ fn tell_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond:
     let text = format!("requests per second with a {what} of at most {limit}");
     session.found("requests_per_s_at_limit", rate, "per_s", text);
     session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
-    if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (few, most) = (f64::from(at.depth.unwrap_or(0)), words(at.requests_per_s, "per_s"));
+    if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
+        let (few, most) = (f64::from(run.depth.unwrap_or(0)), words(run.requests_per_s, "per_s"));
         session.found("knee_daemons", few, "count", format!("daemons already reach 90 % of the maximum ({most})"));
     }
 }

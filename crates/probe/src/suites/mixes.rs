@@ -98,8 +98,8 @@ pub const NETBENCH_MIX: Suite = Suite {
         let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
         if knee == mix.clients.last().copied() {
             session.say("knee_clients", "throughput still rises at the largest number of clients tried");
-        } else if let Some(at) = knee.map(f64::from) {
-            session.found("knee_clients", at, "count", "clients that reach 90 % of it; more clients only wait longer");
+        } else if let Some(depth) = knee.map(f64::from) {
+            session.found("knee_clients", depth, "count", "clients that reach 90 % of it; more clients only wait longer");
         }
         session.say("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
         let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));
@@ -147,11 +147,11 @@ fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let rate = |depth: u32| runs.iter().find(|r| r.depth == Some(depth)).map(|r| r.requests_per_s);
         let top = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
         let usual = rate(DEFAULT_LIMIT).map(|r| r / top);
-        let at = knee(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
+        let knee_depth = knee(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
         most.push(top);
         session.say(&format!("{kind}_source"), mix.source);
         session.found(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
-        if let Some(depth) = at {
+        if let Some(depth) = knee_depth {
             let text = format!("limit of requests in flight that gives {many} 90 % of the maximum");
             session.found(&format!("{kind}_limit"), depth, "requests", text);
         }

@@ -59,8 +59,8 @@ const KNEE: f64 = 0.9;
 fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, most: f64) {
     let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
     let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
-    let at = session.runs.iter().find(|r| r.depth == Some(knee));
-    let rate = at.map_or(0.0, |r| r.requests_per_s);
+    let run = session.runs.iter().find(|r| r.depth == Some(knee));
+    let rate = run.map_or(0.0, |r| r.requests_per_s);
     let text = format!("queue depth that reaches 90 % of the maximum ({} there)", words(rate, "per_s"));
     session.found("knee_depth", f64::from(knee), "requests", text);
     session.found("requests_per_s", most, "per_s", "maximum of random 4 KiB reads per second");
@@ -126,11 +126,11 @@ const OFF: f64 = 0.2;
 fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
     let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
-    if let Some((at, off)) = all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF) {
+    if let Some((size_bytes, off)) = all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF) {
         let way = if off > 0.0 { "slower" } else { "quicker" };
         let text = format!(
             "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",
-            size(at)
+            size(size_bytes)
         );
         session.found("off_the_line", off.abs(), "fraction", text);
     }

@@ -185,7 +185,7 @@ impl Drive {
         let held = self.segments[index].to;
         self.segments[index].used = self.count;
         if to <= held {
-            self.ahead = growing.map(|(at, since, _)| (at, since, self.limit(to))).or(self.ahead);
+            self.ahead = growing.map(|(segment, since, _)| (segment, since, self.limit(to))).or(self.ahead);
             return Some(now);
         }
         // the rest is on its way, if this is the stream that is read ahead and it has not stopped

@@ -167,8 +167,8 @@ impl ArrayShape {
 pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
     let mut note = [0; 32];
     let words = [NOTE_MAGIC, array as u64, bytes.start, bytes.end];
-    for (at, word) in note.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *at = word.to_le_bytes();
+    for (place, word) in note.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
     }
     note
 }

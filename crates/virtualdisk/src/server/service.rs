@@ -213,7 +213,7 @@ impl DiskServer {
             return (Duration::ZERO, false);
         }
         let look = tick.min(LOOK);
-        let next = self.engine.simulation.next_at().map_or(Duration::MAX, |at| self.clock.until(at));
+        let next = self.engine.simulation.next_at().map_or(Duration::MAX, |time| self.clock.until(time));
         if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
     }
 

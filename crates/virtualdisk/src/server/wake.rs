@@ -141,14 +141,14 @@ impl EventWaiter {
 
     /// Sets the timer to so long after `now`; false where it cannot be.
     fn set_timer(&mut self, now: Instant, wait: Duration) -> bool {
-        let at = now + wait;
-        if self.set.is_some_and(|set| set <= at && at - set < SAME) {
+        let time = now + wait;
+        if self.set.is_some_and(|set| set <= time && time - set < SAME) {
             return true;
         }
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let setting = Itimerspec { it_interval: zero, it_value: value };
-        self.set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| at);
+        self.set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| time);
         self.set.is_some()
     }
 

@@ -69,19 +69,19 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) 
 fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
     let bytes = (numbers.len() * width as usize).div_ceil(8);
     let mut words = [0u64; GROUP + 1];
-    let (mut word, mut filled, mut at) = (0u64, 0u32, 0usize);
+    let (mut word, mut filled, mut index) = (0u64, 0u32, 0usize);
     for number in numbers {
         word |= number << (filled & 63);
         filled += width;
         // Written each time, counted only when full: nothing to guess wrong.
-        words[at.min(GROUP)] = word;
+        words[index.min(GROUP)] = word;
         let full = filled >= 64;
-        at += usize::from(full);
+        index += usize::from(full);
         filled &= 63;
         let rest = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
         word = if full { rest } else { word };
     }
-    words[at.min(GROUP)] = word;
+    words[index.min(GROUP)] = word;
     let start = out.len();
     out.resize(start + bytes.next_multiple_of(8), 0);
     for (eight, word) in out[start..].chunks_exact_mut(8).zip(&words) {
@@ -136,19 +136,19 @@ fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each
         let eight = packed.get(index..).and_then(|rest| rest.first_chunk::<8>());
         eight.map_or(0, |eight| u64::from_le_bytes(*eight))
     };
-    let mut at = 0;
+    let mut bit = 0;
     if width <= 57 {
         for number in group {
-            *number = each(word(at >> 3) >> (at & 7) & mask);
-            at += width as usize;
+            *number = each(word(bit >> 3) >> (bit & 7) & mask);
+            bit += width as usize;
         }
     } else {
         for number in group {
-            let low = word(at >> 3) >> (at & 7);
+            let low = word(bit >> 3) >> (bit & 7);
             // The ninth byte; a shift by 64 is one by 1 and 63.
-            let high = word((at >> 3) + 8) << 1 << (63 - (at & 7));
+            let high = word((bit >> 3) + 8) << 1 << (63 - (bit & 7));
             *number = each((low | high) & mask);
-            at += width as usize;
+            bit += width as usize;
         }
     }
 }

@@ -69,7 +69,7 @@ impl BitPositions {
         }
         out.push(1);
         for word in &self.words {
-            let byte = |(at, byte): (usize, u8)| u8::from(byte != 0) << at;
+            let byte = |(bit, byte): (usize, u8)| u8::from(byte != 0) << bit;
             out.push(word.to_le_bytes().into_iter().enumerate().map(byte).sum());
         }
         out.extend(self.bytes().filter(|byte| *byte != 0));

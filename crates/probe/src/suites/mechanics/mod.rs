@@ -166,18 +166,18 @@ fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesSt
     let length = session.smallest();
     let sector = u64::from(length);
     let mut dice = Rng::new(session.set.seed, share.to_bits());
-    let mut at = dice.share();
+    let mut place = dice.share();
     let most = session.set.room.saturating_sub(sector);
-    let mut step = |at: f64| {
-        let offset = (stroke.byte(at) as u64).saturating_add(dice.below(SPREAD)).min(most) / sector * sector;
+    let mut step = |place: f64| {
+        let offset = (stroke.byte(place) as u64).saturating_add(dice.below(SPREAD)).min(most) / sector * sector;
         (SeriesStep { write: false, offset, length, pause_ns: 0 }, dice.share())
     };
     let mut steps = Vec::new();
     for _ in 0..REQUESTS {
-        let (next, coin) = step(at);
+        let (next, coin) = step(place);
         steps.push(next);
-        let (down, up) = (at - share, at + share);
-        at = match (down >= 0.0, up <= 1.0) {
+        let (down, up) = (place - share, place + share);
+        place = match (down >= 0.0, up <= 1.0) {
             (true, true) if coin < 0.5 => down,
             (true, false) => down,
             (_, true) => up,

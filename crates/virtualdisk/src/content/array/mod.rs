@@ -116,8 +116,8 @@ impl ArrayContent {
         // what is rebuilt of a parity level is good by whole rows
         let step = if self.array.parities() > 0 { self.unit() } else { BLOCK_BYTES };
         for (member, good) in &states.lost {
-            if let Some(at) = self.good.get_mut(usize::from(*member)) {
-                *at = good - good % step;
+            if let Some(known) = self.good.get_mut(usize::from(*member)) {
+                *known = good - good % step;
             }
         }
         self.rebuilding = states.rebuilding.iter().copied().collect();
@@ -149,19 +149,19 @@ impl ArrayContent {
     /// Reads, as if `avoid` could not be read.
     #[inline]
     pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
-        let (mut at, mut left) = (from, into);
+        let (mut position, mut left) = (from, into);
         while !left.is_empty() {
-            let piece = self.piece(at, left.len() as u64)?;
+            let piece = self.piece(position, left.len() as u64)?;
             let (now, rest) = left.split_at_mut(piece.bytes as usize);
             if self.well && avoid.is_empty() {
                 stores.read(self.drives[usize::from(piece.member)], piece.from, now)?;
             } else if self.array.parities() > 0 {
-                self.read_row(stores, at, piece, now, avoid)?;
+                self.read_row(stores, position, piece, now, avoid)?;
             } else {
-                self.read_copy(stores, at, now, avoid)?;
+                self.read_copy(stores, position, now, avoid)?;
             }
             left = rest;
-            at += piece.bytes;
+            position += piece.bytes;
         }
         Ok(())
     }
@@ -177,13 +177,13 @@ impl ArrayContent {
 
     /// The stretch that begins at `from`: a hole only where it reads as zeros.
     pub fn extent(&self, stores: &Stores, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
-        let (mut at, end) = (from, from + bytes);
+        let (mut position, end) = (from, from + bytes);
         let mut kind = None;
         for _ in 0..MOST_PIECES {
-            if at >= end {
+            if position >= end {
                 break;
             }
-            let piece = self.piece(at, end - at)?;
+            let piece = self.piece(position, end - position)?;
             let here = if self.good[usize::from(piece.member)] < piece.from + piece.bytes {
                 ContentExtent { bytes: piece.bytes, hole: false }
             } else {
@@ -192,9 +192,9 @@ impl ArrayContent {
             if *kind.get_or_insert(here.hole) != here.hole {
                 break;
             }
-            at += here.bytes;
+            position += here.bytes;
         }
-        Ok(ContentExtent { bytes: at - from, hole: kind.unwrap_or(false) })
+        Ok(ContentExtent { bytes: position - from, hole: kind.unwrap_or(false) })
     }
 
     /// The piece of the first copy that begins at `at`.

@@ -44,7 +44,7 @@ impl<S: Read + Write> NbdClient<S> {
         let index = loop {
             match self.message() {
                 Ok(None) => {}
-                Ok(Some(at)) => break at,
+                Ok(Some(end)) => break end,
                 Err(error) => {
                     self.over = true;
                     return Err(error);
