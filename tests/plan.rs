@@ -132,6 +132,9 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 fn drives_that_are_enough_cost_nothing() {
     let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
     assert!(said.contains("nothing to buy") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
+    // the second costs as little, which is no share of nothing
+    let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb"]);
+    assert!(said.contains("the same price as rank 1") && !said.contains("NaN %"), "{said}");
 }
 
 #[test]
