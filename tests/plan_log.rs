@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{diskwright, folder, json, said, success, text};
+use crate::common::{command, diskwright, folder, json, said, success, text};
 
 use serde_json::Value;
 
@@ -258,6 +258,31 @@ fn a_fleet_is_one_purchase_list() {
     let all: f64 =
         screen.lines().find_map(|l| l.strip_prefix("total: ")?.split(' ').next()?.parse().ok()).expect("a sum");
     assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
+}
+
+#[test]
+fn the_hours_of_a_fleet_are_those_of_this_place() {
+    let file = folder("plan-fleet-hours").join("days.csv");
+    let counters = ["reads_per_s", "writes_per_s", "read_bytes_per_s", "write_bytes_per_s"];
+    let names = counters.map(|counter| format!("physical_disk.{counter}:sda"));
+    // two days of half hours, busy from three to five o'clock in Greenwich
+    let row = |half_hour: u32| {
+        let (hour, minute) = (half_hour / 2 % 24, half_hour % 2 * 30);
+        let reads = if (3..5).contains(&hour) { 100 } else { 10 };
+        format!("2026-11-{:02}T{hour:02}:{minute:02}:00Z,{reads},1,{},4096\n", 2 + half_hour / 48, reads * 4096)
+    };
+    let rows: String = (0..96).map(row).collect();
+    fs::write(&file, format!("time,{}\n{rows}", names.join(","))).expect("written");
+    let columns: Vec<String> = names.iter().map(|name| format!("{name}={name}")).collect();
+    let mut arguments = vec!["plan", "--demand-only", "--json", "--from", text(&file)];
+    columns.iter().for_each(|column| arguments.extend(["--column", column.as_str()]));
+    let hours = |more: &[&str], path: &str| {
+        let output = command(&[&arguments[..], more].concat()).env("TZ", "XYZ-5").output().expect("the program runs");
+        success(&output).pointer(path).cloned().unwrap_or_default()
+    };
+    let alone = hours(&[], "/load/busy_hours");
+    assert!(alone.to_string().starts_with("[8"), "five hours east of Greenwich: {alone}");
+    assert_eq!(hours(&["--fleet"], "/machines/0/load/busy_hours"), alone);
 }
 
 #[test]

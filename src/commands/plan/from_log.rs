@@ -149,7 +149,7 @@ impl FromOptions {
 }
 
 /// The same options with the zone's offset at the end of a load, for hours of the day.
-fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
+pub fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
     let end = series.ticks.last().and_then(|t| jiff::Timestamp::from_nanosecond(i128::from(t.time_ns)).ok());
     let offset = end.map_or(0, |end| TimeZone::system().to_offset(end).seconds());
     MeasureOptions { utc_offset_s: i64::from(offset), ..*options }
