@@ -193,6 +193,10 @@ fn credits_are_replayed_along_the_log() {
     let slow = success(&ask("st1:125GiB", &[]));
     assert!(number(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
     assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
+    // unless somebody knows that they are in order
+    let stream = success(&ask("st1:125GiB", &["--sequential", "100%"]));
+    assert!(number(&stream, "/buckets/1/throttled_s") < 0.8 * number(&slow, "/buckets/1/throttled_s"), "{stream}");
+    assert!(!stream["load"]["notes"].to_string().contains("does not show the order"), "{stream}");
 }
 
 #[test]

@@ -384,7 +384,9 @@ fn replayed(
     let offer = &volume.offer;
     let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled(comfort)).collect();
     let rule = OperationRule::of_offer(offer);
-    let on = goes_on(series.sequential_share, measured.demand.read_share());
+    // of a log, only what was typed (--sequential) is known
+    let sequential = measured.demand.sequential_share;
+    let on = goes_on(sequential, measured.demand.read_share());
     let mut all: Vec<BucketReplay> = replay::volume_buckets(offer, volume.gib, volume.iops, None)
         .iter()
         .map(|bucket| replay::replay(bucket, &ticks, &rule, on))
@@ -406,7 +408,7 @@ fn replayed(
     }
     if rule.whole {
         let unit = display(rule.unit_bytes, "bytes");
-        notes.push(match series.sequential_share {
+        notes.push(match sequential {
             Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
         });
