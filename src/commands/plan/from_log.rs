@@ -364,10 +364,16 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     }
     let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
     let iops = iops.map_err(|text| wrong(format!("`{text}` is not a number of operations per second")))?;
+    if parts.next().is_some() {
+        return Err(wrong("write NAME:SIZE or NAME:SIZE:IOPS, such as gp3:1TiB:6000".into()));
+    }
     match iops {
         Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no IOPS: its size decides them", offer.id))),
         Some(iops) if iops > offer.iops.reachable(gib) => {
             Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.reachable(gib))))
+        }
+        Some(iops) if iops < offer.iops.with => {
+            Err(wrong(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.with)))
         }
         iops => Ok(ReplayedVolume { offer, gib, iops }),
     }
