@@ -101,6 +101,16 @@ fn spares_that_are_wanted_are_in_every_design() {
 }
 
 #[test]
+fn mirrors_of_stripe_sets_are_recommended_in_pairs() {
+    // 29 TB are on ten disks of 6 TB, and a quarter more are 12.5
+    let demand = Demand { capacity_bytes: Some(29e12), ..Demand::typed(10.0, 5.0, 8192.0) };
+    let drives = vec!["hus726t6tale6l4".to_owned()];
+    let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid01], drives, ..limits() });
+    let design = &found.designs[0];
+    assert_eq!((design.sized_by.as_str(), design.count, design.recommended_count), ("capacity", 10, 14), "{design:?}");
+}
+
+#[test]
 fn an_overload_is_the_load_over_what_is_sustained() {
     let demand = Demand { capacity_bytes: Some(3e12), ..Demand::typed(600.0, 300.0, 8192.0) };
     let limits = PlanLimits { levels: vec![ArrayLevel::Raid10], max_drives: 5, ..only(&["hdd"]) };
