@@ -43,6 +43,9 @@ fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
     if demand.growth.is_some_and(|growth| growth.bytes_per_day > 0.0) && limits.horizon_days <= 0.0 {
         notes.push("no horizon was given: designs are sized for today's capacity, without growth (--horizon)".into());
     }
+    if demand.growth.is_none() && limits.horizon_days > 0.0 {
+        notes.push("the growth is unknown: designs are sized for today's capacity only (--growth)".into());
+    }
     if demand.response.is_none() {
         notes.push("no response time was given: designs only have to keep up (--response)".into());
     }

@@ -202,6 +202,10 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let growth = Some(CapacityGrowth { bytes_per_day: 1e9, interval_bytes_per_day: None });
     let found = answer(&Demand { growth, ..demand }, &only(&["ssd"]));
     assert!(notes(&found).contains("--horizon") && found.designs[0].full_after_days.is_some(), "{}", notes(&found));
+    // a horizon without growth, as with a log of less than a day
+    let unknown = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let found = answer(&unknown, &PlanLimits { horizon_days: 365.0, ..only(&["ssd"]) });
+    assert!(notes(&found).contains("the growth is unknown"), "{}", notes(&found));
 }
 
 #[test]
