@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use diskwright_base::{Device, DeviceClass, Filesystem, Frame, Schema, Series, Tick, Topology};
+use diskwright_planner::series::hidden::hidden;
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 
 /// What stands on what: two disks, partitions, a volume over both, one over a partition, a loop device on that.
@@ -104,4 +105,25 @@ fn what_stands_on_another_that_is_named_counts_there_once() {
     assert!(notes.contains("its load on sdb is not counted"), "{notes}");
     // devices that there are not stay unknown
     assert_eq!(counted(&["sda1", "sdx"]).0, ["sda1"]);
+}
+
+#[test]
+fn a_long_saturation_counts_in_full() {
+    // fourteen hours with eight requests in flight; not every one of so many ticks is kept
+    let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
+    let series = |counter: &str| Series {
+        counter: format!("physical_disk.{counter}"),
+        instance: "sda".into(),
+        scale: 1.0,
+    };
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(counters.map(series)))), 50_000);
+    for second in 1..=50_000 {
+        let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        frame.push(tick, &[100.0, 0.0, 409_600.0, 0.0, 8.0, 1.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let load = collector.finish();
+    let found = hidden(&load.fronts[0], None).expect("a saturated disk");
+    assert!((found.saturated_s - 50_000.0).abs() < 1e-3 && (found.queue - 8.0).abs() < 1e-9, "{found:?}");
 }

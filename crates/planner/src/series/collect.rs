@@ -185,6 +185,7 @@ impl LoadCollector {
             sums: FrontSums::default(),
             curve: LoadCurve::default(),
             loaded: Vec::new(),
+            loaded_s: 0.0,
         });
         self.series.fronts.len() - 1
     }
@@ -308,7 +309,11 @@ impl LoadCollector {
             }
             let number = first + index;
             front.curve.add(front.member_load(reads, writes), &tick_sums);
-            if queue >= 2.0 * front.members as f64 && front.loaded.len() < MOST_LOADED {
+            if queue < 2.0 * front.members as f64 {
+                continue;
+            }
+            front.loaded_s += seconds;
+            if front.loaded.len() < MOST_LOADED {
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
                 front.loaded.push(LoadedTick { number: number as u32, seconds: seconds as f32, requests, queue });
             }
