@@ -339,6 +339,8 @@ fn what_is_no_load_is_told() {
         &["--from", &reads, "--fleet", "--html", &page],
         &["--from", &reads, "--volume", "gp2:1TiB", "--svg", &page],
         &["--from", &reads, "--what-if", "load +10%", "--html", &page],
+        &["--trace", &reads, "--since", "-10s"],
+        &["--workload", &reads, "--until", "-10s"],
         &["--what-if", "load +10%"],
         &["--users", "10"],
     ] {

@@ -45,10 +45,10 @@ pub struct FromOptions {
     #[arg(long, value_name = "SYSTEM.toml", conflicts_with = "prometheus")]
     pub workload: Option<PathBuf>,
     /// Start of the window: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -7d (before the log's end)
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["trace", "workload"])]
     pub since: Option<String>,
     /// End of the window, written like --since
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["trace", "workload"])]
     pub until: Option<String>,
     /// Only the load of these disks, arrays, partitions and volumes, by their names in the log (md0,sdb) [default: all
     /// disks and arrays]
