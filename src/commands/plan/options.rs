@@ -211,6 +211,11 @@ impl DemandOptions {
         Ok(response.map(|target_s| ResponseTarget { target_s, of }))
     }
 
+    /// Whether a load is typed.
+    pub fn is_typed(&self) -> bool {
+        self.reads.is_some() || self.writes.is_some()
+    }
+
     /// Looks for what a log says itself.
     pub fn check_beside_log(&self) -> Result<(), Failure> {
         let typed = [
