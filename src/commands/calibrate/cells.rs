@@ -190,6 +190,7 @@ mod tests {
             curve: LoadCurve::default(),
             loaded: Vec::new(),
             loaded_s: 0.0,
+            holds_swap: None,
         }];
         let name = |device: &str, is_named: bool| front(&fronts, device, is_named).ok().map(|found| found.name.clone());
         assert_eq!(name("/mnt/probe.dat", false).as_deref(), Some("sda"));

@@ -130,8 +130,8 @@ impl LoadCollector {
                 }
             }
         }
-        let swaps_elsewhere = !self.only.is_empty() && !found.holds_swap(self.topology.as_ref());
-        let LogDevices { object, fronts, in_memory, filesystems, notes } = found;
+        let swaps_elsewhere = found.swaps_elsewhere(self.topology.as_ref(), !self.only.is_empty());
+        let LogDevices { fronts, in_memory, filesystems, notes } = found;
         for note in notes {
             if !self.series.notes.contains(&note) {
                 self.series.notes.push(note);
@@ -139,7 +139,7 @@ impl LoadCollector {
         }
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
-        let plans = |instance: &String| -> Plans {
+        let plans = |object: &str, instance: &str| -> Plans {
             std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
         };
         let fronts = fronts
@@ -149,7 +149,7 @@ impl LoadCollector {
                 inverted: front.inverted,
                 level: front.level,
                 members: front.members,
-                instances: front.instances.iter().map(&plans).collect(),
+                instances: front.instances.iter().map(|instance| plans(front.object, instance)).collect(),
             })
             .collect();
         self.used_now = vec![f64::NAN; filesystems.len()];
@@ -171,8 +171,11 @@ impl LoadCollector {
 
     /// The place of a device among those that are known.
     fn place(&mut self, front: &FrontDevice) -> usize {
+        let holds_swap = front.holds_swap(self.topology.as_ref());
         let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
         if let Some(index) = self.series.fronts.iter().position(known) {
+            let known = &mut self.series.fronts[index];
+            known.holds_swap = known.holds_swap.max(holds_swap);
             return index;
         }
         self.series.fronts.push(FrontLoad {
@@ -186,6 +189,7 @@ impl LoadCollector {
             curve: LoadCurve::default(),
             loaded: Vec::new(),
             loaded_s: 0.0,
+            holds_swap,
         });
         self.series.fronts.len() - 1
     }

@@ -84,6 +84,8 @@ pub struct FrontLoad {
     pub loaded: Vec<LoadedTick>,
     /// Seconds of all such ticks.
     pub loaded_s: f64,
+    /// Whether a swap area lies on it; `None` where nobody knows.
+    pub holds_swap: Option<bool>,
 }
 
 /// A tick of a device at which requests were waiting.
