@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diskwright_base::topology::Swap;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Frame, RaidLevel, Schema, Series, Tick, Topology};
 use diskwright_planner::series::hidden::hidden;
-use diskwright_planner::series::{LoadCollector, LoadSeries};
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
 
 /// What stands on what: two disks, partitions, a volume over both, one over a partition, a loop device on that.
 const STACK: [(&str, &[&str]); 7] = [
@@ -213,4 +213,24 @@ fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
     // a partition below an array is found where it was counted
     let below = of_shared(&["sda1"], &["sda1"]);
     assert!((reads_of(&below) - 5.0).abs() < 1e-3, "{}", reads_of(&below));
+}
+
+#[test]
+fn requests_without_bytes_are_a_load_of_assumed_sizes() {
+    let one = |counter: &str| Series {
+        counter: format!("physical_disk.{counter}"),
+        instance: "sda".into(),
+        scale: 1.0,
+    };
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(["reads", "writes"].map(one)))), 60);
+    for second in 1..=60 {
+        frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[90.0, 10.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let found = demand_from_series(&collector.finish(), &MeasureOptions::default()).expect("sixty ticks");
+    assert!((found.demand.requests_per_s() - 100.0).abs() < 1e-3, "{:?}", found.demand);
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
+    assert!(found.demand.estimated.iter().any(|mark| mark.field == "read_size_bytes"), "{:?}", found.demand);
+    assert!(found.summary.notes.iter().any(|note| note.contains("without bytes")), "{:?}", found.summary.notes);
 }

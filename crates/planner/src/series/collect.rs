@@ -274,6 +274,15 @@ impl LoadCollector {
             values.split();
             self.series.split_by_bytes = true;
         }
+        for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
+            if plans[bytes].is_none() && plans[count].is_some() {
+                values.rows[bytes].fill(0.0);
+                let note = "the log counts requests of some disks without bytes, so its bytes are too few";
+                if !self.series.notes.iter().any(|known| known == note) {
+                    self.series.notes.push(note.into());
+                }
+            }
+        }
         values.complete();
         values
     }
