@@ -234,3 +234,24 @@ fn requests_without_bytes_are_a_load_of_assumed_sizes() {
     assert!(found.demand.estimated.iter().any(|mark| mark.field == "read_size_bytes"), "{:?}", found.demand);
     assert!(found.summary.notes.iter().any(|note| note.contains("without bytes")), "{:?}", found.summary.notes);
 }
+
+#[test]
+fn sizes_of_filesystems_are_kept_at_even_distances() {
+    // twelve weeks of ten minutes: more ticks than are kept
+    let series = |(counter, instance): (&str, &str)| Series {
+        counter: counter.into(),
+        instance: instance.into(),
+        scale: 1.0,
+    };
+    let all = [("physical_disk.reads", "sda"), ("logical_disk.total_bytes", "/"), ("logical_disk.free_bytes", "/")];
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(all.map(series)))), 12_000);
+    for tick in 1..=12_000 {
+        frame.push(Tick { time_ns: tick * 600_000_000_000, elapsed_ns: 600_000_000_000 }, &[10.0, 9e9, 4e9]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let used = collector.finish().used;
+    let distances: Vec<i64> = used.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let (least, most) = (distances.iter().min().copied(), distances.iter().max().copied());
+    assert!(used.len() > 1000 && most <= least.map(|least| 2 * least), "{least:?} to {most:?}");
+}

@@ -395,12 +395,15 @@ impl LoadCollector {
                 self.series.used.push((tick.time_ns, sum));
             }
             if self.series.used.len() >= MOST_USED {
-                self.used_every_ns = (self.used_every_ns * 2).max(10_000_000_000);
                 let mut calls = 0;
                 self.series.used.retain(|_| {
                     calls += 1;
                     calls % 2 == 1
                 });
+                // as far apart as those that are left, so that every part of the log weighs alike
+                let ends = self.series.used.first().zip(self.series.used.last());
+                let span_ns = ends.map_or(0, |((first, _), (last, _))| last - first);
+                self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used.len().max(1) as i64);
             }
         }
     }
