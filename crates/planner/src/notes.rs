@@ -72,6 +72,12 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &context.limits.today)) {
         notes.push(format!("the price of {} is older than a year ({date})", design.part));
     }
+    let boards = context.offers.iter().filter(|offer| design.controller.as_ref().is_some_and(|own| own.id == offer.id));
+    for offer in boards {
+        if let Some(price) = offer.price.as_ref().filter(|price| is_old(&price.date, &context.limits.today)) {
+            notes.push(format!("the price of {} is older than a year ({})", offer.id, price.date));
+        }
+    }
     if design.agrees == Some(false) {
         let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
         notes.push(format!("rank {rank}: analysis and simulation differ by {share} %"));
@@ -137,7 +143,11 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
             ));
         }
     }
-    if let Ok(Some(caps)) = limits.instance_caps()
+    let caps = limits.instance_caps().ok().flatten();
+    if let Some(caps) = caps.filter(|caps| is_old(&caps.date, &limits.today)) {
+        notes.push(format!("the limits of {} are older than a year ({})", caps.id, caps.date));
+    }
+    if let Some(caps) = caps
         && let Some(most) = caps.most
     {
         notes.push(format!(

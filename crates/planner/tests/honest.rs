@@ -2,7 +2,7 @@
 
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
-use diskwright_planner::prices::built_in;
+use diskwright_planner::prices::{built_in, read};
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::ArrayLevel;
 
@@ -265,4 +265,21 @@ fn what_makes_a_design_so_large_is_named() {
     }
     let sized = sized(&within(35.0, demand));
     assert!(sized.iter().all(|(by, why)| by == "response" && why.contains("by the response time")), "{sized:?}");
+}
+
+#[test]
+fn old_rows_of_instances_and_controllers_are_pointed_out() {
+    let rows = "[[instance]]\nid = \"old.large\"\nprovider = \"aws\"\nbaseline = { mb_s = 500, iops = 20000 }\n\
+                date = \"2024-01-01\"\nsource = \"s\"\n\
+                [[controller]]\nid = \"old\"\nname = \"o\"\ntakes = [\"hdd\"]\nchannels = 8\ndrives_per_channel = 1\n\
+                channel_mb_s = 600\ndate = \"2026-01-01\"\nsource = \"s\"\n\
+                price = { each = 90.0, currency = \"USD\", region = \"DE\", date = \"2024-02-02\", source = \"s\" }\n";
+    let mut prices = built_in();
+    prices.extend(read("own.toml", rows).expect("good rows"));
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let of = |limits: PlanLimits| notes(&answer(&demand, &PlanLimits { prices: prices.clone(), list: 1, ..limits }));
+    let found = of(PlanLimits { instance: Some("old.large".into()), ..limits() });
+    assert!(found.contains("the limits of old.large are older than a year (2024-01-01)"), "{found}");
+    let found = of(PlanLimits { controllers: vec!["old".into()], max_controllers: 1, ..only(&["hdd"]) });
+    assert!(found.contains("the price of old is older than a year (2024-02-02)"), "{found}");
 }
