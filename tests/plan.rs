@@ -214,8 +214,11 @@ fn wrong_usage_is_told_and_nothing_is_written() {
 #[test]
 fn options_without_effect_and_negative_numbers_are_refused_by_name() {
     let load = ["plan", "--reads", "100", "--capacity", "1TB"];
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--comfort", "2"], "--comfort needs a log"),
+        (&["--stripe-unit", "64K", "--only", "cloud"], "--stripe-unit is for drives, but --only is for cloud volumes"),
+        (&["--levels", "raid5", "--drives", "gp3"], "--levels is for drives, but --drives names only cloud volumes"),
+        (&["--controllers", "sas3-hba-8", "--drives", "gp3"], "--controllers is for drives, but --drives names only"),
         (&["--spares", "1", "--levels", "raid0"], "--spares is for levels with redundancy"),
         (&["--percentile", "50"], "--percentile needs a log"),
         (&["--writes", "-1"], "--writes -1: expected 0"),
