@@ -145,6 +145,11 @@ const SHARED: [(&str, DeviceKind, &[&str]); 10] = [
 
 /// A minute of them, with counters of whole devices and of these partitions, and 50 pages a second swapped in.
 fn of_shared(parts: &[&str], only: &[&str]) -> LoadSeries {
+    of_arrays(&["md0", "md1"], parts, only)
+}
+
+/// The same, with counters of these arrays alone.
+fn of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
     let device = |(name, kind, below): &(&str, DeviceKind, &[&str])| Device {
         name: (*name).into(),
         kind: *kind,
@@ -163,10 +168,12 @@ fn of_shared(parts: &[&str], only: &[&str]) -> LoadSeries {
     };
     let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
     let one = |counter: String, instance: &str| Series { counter, instance: instance.into(), scale: 1.0 };
-    let wholes = [("sda", 150.0), ("sdb", 90.0), ("md0", 100.0), ("md1", 40.0)].map(|disk| ("physical_disk", disk));
+    let wholes = [("sda", 150.0), ("sdb", 90.0), ("md0", 100.0), ("md1", 40.0)];
+    let is_counted = |(name, _): &(&str, f64)| !name.starts_with("md") || arrays.iter().any(|array| array == name);
+    let wholes = wholes.into_iter().filter(is_counted).map(|disk| ("physical_disk", disk));
     let parts = parts.iter().map(|name| ("logical_disk", (*name, if *name == "sda4" { 50.0 } else { 5.0 })));
     let (mut all, mut row) = (vec![one("paging.swap_in_pages".into(), "")], vec![50.0]);
-    for (object, (name, reads)) in wholes.into_iter().chain(parts) {
+    for (object, (name, reads)) in wholes.chain(parts) {
         all.extend(counters.map(|counter| one(format!("{object}.{counter}"), name)));
         row.extend([reads, 0.0, reads * 4096.0, 0.0, 0.5, 0.5]);
     }
@@ -254,4 +261,16 @@ fn sizes_of_filesystems_are_kept_at_even_distances() {
     let distances: Vec<i64> = used.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let (least, most) = (distances.iter().min().copied(), distances.iter().max().copied());
     assert!(used.len() > 1000 && most <= least.map(|least| 2 * least), "{least:?} to {most:?}");
+}
+
+#[test]
+fn an_array_without_counters_has_the_load_of_its_partitions_and_no_other() {
+    // as btrfs beside an array of md: 5 and 5 of its partitions, 100 of the array, 5 of the partition beside them
+    let series = of_arrays(&["md0"], &["sda2", "sdb2", "sda3", "sda4"], &[]);
+    let names: Vec<(&str, bool)> = series.fronts.iter().map(|front| (front.name.as_str(), front.inverted)).collect();
+    assert_eq!(names, [("md0", false), ("md1", true), ("sda3", false), ("sda4", false)]);
+    assert!((reads_of(&series) - 115.0).abs() < 1e-3, "{}", reads_of(&series));
+    // without counters of its partitions, it has that of its disks, of which 50 are swapping
+    let series = of_arrays(&["md0"], &[], &["md1"]);
+    assert!((reads_of(&series) - 190.0).abs() < 1e-3, "{}", reads_of(&series));
 }

@@ -117,7 +117,7 @@ impl FrontDevice {
     /// Whether what lies on `device` is served by this one. An array that is measured serves what stands on it, and not
     /// what else its disks hold.
     fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
-        let by_disk = self.inverted || self.leaves.contains(&self.name);
+        let by_disk = self.is_by_disk();
         let on_disk = |t: &Topology| t.leaves(device).iter().any(|leaf| self.is(leaf));
         let on_it = |t: &Topology| reaches(t, device, &self.name, 0) || by_disk && on_disk(t);
         self.name == device || by_disk && self.is(device) || topology.is_some_and(on_it)
@@ -136,9 +136,15 @@ impl FrontDevice {
         (!is_unknown).then_some(false)
     }
 
-    /// Whether requests of the device of this name are measured here too: it stands on what is measured, or under it.
+    /// Whether all requests to its disks count here.
+    fn is_by_disk(&self) -> bool {
+        self.instances.iter().all(|own| self.leaves.contains(own))
+    }
+
+    /// Whether requests of the device of this name are measured here too: it is what is measured, or on or under it.
     fn shares(&self, name: &str, topology: &Topology) -> bool {
-        self.instances.iter().any(|own| reaches(topology, name, own, 0) || reaches(topology, own, name, 0))
+        let on = |own: &str| own == name || reaches(topology, name, own, 0) || reaches(topology, own, name, 0);
+        self.instances.iter().any(|own| on(own))
     }
 }
 
@@ -180,10 +186,15 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
             notes.push(format!("{set}: only {} of its {} disks are in the log", known.len(), leaves.len()));
         }
         covered.extend(known.iter().cloned());
+        let (object, instances) = match (is_measured, on_partitions(device, schema, topology)) {
+            (true, _) => (DISK, vec![set.to_owned()]),
+            (false, true) => (PART, device.below.clone()),
+            (false, false) => (object, known.clone()),
+        };
         fronts.push(FrontDevice {
             name: set.to_owned(),
-            object: if is_measured { DISK } else { object },
-            instances: if is_measured { vec![set.to_owned()] } else { known.clone() },
+            object,
+            instances,
             inverted: !is_measured,
             level: device.level,
             members: topology.spindles(set),
@@ -194,7 +205,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     fronts.extend(alone.map(|disk| lone(disk, topology, object)));
     let beside = topology.map_or(Vec::new(), |topology| beside(&fronts, schema, topology));
     fronts.extend(beside);
-    notes.extend(fronts.iter().filter(|f| f.inverted).flat_map(|f| shared(f, topology)));
+    notes.extend(fronts.iter().filter(|f| f.inverted && f.is_by_disk()).flat_map(|f| shared(f, topology)));
     let memory = |name: &&str| {
         let class = topology.and_then(|t| t.device(name)).map(|d| d.class);
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
@@ -206,6 +217,15 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
 fn counts_requests(schema: &Schema, instance: &str) -> bool {
     let names = ["logical_disk.reads", "logical_disk.reads_per_s", "logical_disk.transfers_per_s"];
     names.iter().any(|name| schema.column(name, instance).is_some())
+}
+
+/// Whether the members of an array are partitions that are measured: what else their disks do is then no part of it.
+fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
+    let is_measured = |name: &String| {
+        let kind = topology.device(name).map(|device| device.kind);
+        kind == Some(DeviceKind::Partition) && object_of(schema, name) == Some(PART)
+    };
+    !array.below.is_empty() && array.below.iter().all(is_measured)
 }
 
 /// Partitions of disks that only count as arrays on other partitions of them: nothing else has their load.
