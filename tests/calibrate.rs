@@ -67,6 +67,12 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     assert!(said.contains("The same setting measured twice differs by 0.0 % on average (15 settings"), "{twice}");
     refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
     refused(&folder, &["plan", "--log", "x"], "--calibrate");
+    // what would do nothing
+    for command in ["plan", "simulate"] {
+        refused(&folder, &[command, "--calibrate", "quick.json", "--svg", "not.svg"], "--calibrate describes a device");
+    }
+    refused(&folder, &["plan", "--calibrate", "quick.json", "--reads", "10"], "plans nothing");
+    refused(&folder, &["plan", "--calibrate", "quick.json", "--from", "nowhere"], "plans nothing");
     fs::write(folder.join("no.json"), "{}").expect("written");
     let no_result = run(&folder, &["plan", "--calibrate", "no.json", "--description", "not.toml"]);
     assert_eq!(no_result.status.code(), Some(1), "a file that is no result is a failure, as of `compare`");

@@ -132,6 +132,9 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 fn drives_that_are_enough_cost_nothing() {
     let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
     assert!(said.contains("nothing to buy") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
+    // the second costs as little, which is no share of nothing
+    let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb"]);
+    assert!(said.contains("the same price as rank 1") && !said.contains("NaN %"), "{said}");
 }
 
 #[test]
@@ -211,8 +214,11 @@ fn wrong_usage_is_told_and_nothing_is_written() {
 #[test]
 fn options_without_effect_and_negative_numbers_are_refused_by_name() {
     let load = ["plan", "--reads", "100", "--capacity", "1TB"];
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--comfort", "2"], "--comfort needs a log"),
+        (&["--stripe-unit", "64K", "--only", "cloud"], "--stripe-unit is for drives, but --only is for cloud volumes"),
+        (&["--levels", "raid5", "--drives", "gp3"], "--levels is for drives, but --drives names only cloud volumes"),
+        (&["--controllers", "sas3-hba-8", "--drives", "gp3"], "--controllers is for drives, but --drives names only"),
         (&["--spares", "1", "--levels", "raid0"], "--spares is for levels with redundancy"),
         (&["--percentile", "50"], "--percentile needs a log"),
         (&["--writes", "-1"], "--writes -1: expected 0"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{diskwright, folder, json, said, success, text};
+use crate::common::{command, diskwright, folder, json, said, success, text};
 
 use serde_json::Value;
 
@@ -168,7 +168,9 @@ fn credits_are_replayed_along_the_log() {
     assert_eq!(names, ["volume IOPS", "volume bytes", "instance IOPS", "instance bytes"]);
     assert!(buckets.iter().all(|b| b["seconds_at_nothing"] == 0.0), "{found}");
     assert_eq!((number(&buckets[0], "/baseline_per_s"), number(&buckets[0], "/burst_per_s")), (100.0, 3000.0));
-    for wrong in ["gp9:20GiB", "gp2", "gp2:1TB:4000", "gp3:100GiB:0", "gp3:1GiB:9000", "gp2:900TiB"] {
+    // no gp3 has 100 operations, and a throughput cannot be named
+    let few = ["gp3:100GiB:0", "gp3:100GiB:100", "gp3:100GiB:6000:500"];
+    for wrong in ["gp9:20GiB", "gp2", "gp2:1TB:4000", "gp3:1GiB:9000", "gp2:900TiB"].into_iter().chain(few) {
         let output = ask(wrong, &[]);
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", said(&output));
     }
@@ -193,6 +195,10 @@ fn credits_are_replayed_along_the_log() {
     let slow = success(&ask("st1:125GiB", &[]));
     assert!(number(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
     assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
+    // unless somebody knows that they are in order
+    let stream = success(&ask("st1:125GiB", &["--sequential", "100%"]));
+    assert!(number(&stream, "/buckets/1/throttled_s") < 0.8 * number(&slow, "/buckets/1/throttled_s"), "{stream}");
+    assert!(!stream["load"]["notes"].to_string().contains("does not show the order"), "{stream}");
 }
 
 #[test]
@@ -261,6 +267,31 @@ fn a_fleet_is_one_purchase_list() {
 }
 
 #[test]
+fn the_hours_of_a_fleet_are_those_of_this_place() {
+    let file = folder("plan-fleet-hours").join("days.csv");
+    let counters = ["reads_per_s", "writes_per_s", "read_bytes_per_s", "write_bytes_per_s"];
+    let names = counters.map(|counter| format!("physical_disk.{counter}:sda"));
+    // two days of half hours, busy from three to five o'clock in Greenwich
+    let row = |half_hour: u32| {
+        let (hour, minute) = (half_hour / 2 % 24, half_hour % 2 * 30);
+        let reads = if (3..5).contains(&hour) { 100 } else { 10 };
+        format!("2026-11-{:02}T{hour:02}:{minute:02}:00Z,{reads},1,{},4096\n", 2 + half_hour / 48, reads * 4096)
+    };
+    let rows: String = (0..96).map(row).collect();
+    fs::write(&file, format!("time,{}\n{rows}", names.join(","))).expect("written");
+    let columns: Vec<String> = names.iter().map(|name| format!("{name}={name}")).collect();
+    let mut arguments = vec!["plan", "--demand-only", "--json", "--from", text(&file)];
+    columns.iter().for_each(|column| arguments.extend(["--column", column.as_str()]));
+    let hours = |more: &[&str], path: &str| {
+        let output = command(&[&arguments[..], more].concat()).env("TZ", "XYZ-5").output().expect("the program runs");
+        success(&output).pointer(path).cloned().unwrap_or_default()
+    };
+    let alone = hours(&[], "/load/busy_hours");
+    assert!(alone.to_string().starts_with("[8"), "five hours east of Greenwich: {alone}");
+    assert_eq!(hours(&["--fleet"], "/machines/0/load/busy_hours"), alone);
+}
+
+#[test]
 fn what_is_no_load_is_told() {
     let folder = folder("plan-no-load");
     let loop_of = |lines: &str, name: &str| {
@@ -308,6 +339,8 @@ fn what_is_no_load_is_told() {
         &["--from", &reads, "--fleet", "--html", &page],
         &["--from", &reads, "--volume", "gp2:1TiB", "--svg", &page],
         &["--from", &reads, "--what-if", "load +10%", "--html", &page],
+        &["--trace", &reads, "--since", "-10s"],
+        &["--workload", &reads, "--until", "-10s"],
         &["--what-if", "load +10%"],
         &["--users", "10"],
     ] {

@@ -51,6 +51,21 @@ fn a_replay_keeps_the_contract() {
 }
 
 #[test]
+fn a_replay_of_several_devices_says_so() {
+    let path = folder("simulate-devices").join("trace.csv");
+    // MSR Cambridge: time in 100 ns, host, disk, type, offset, size, response
+    let line = |number: u64| {
+        let (time, offset) = (128166372003061629 + number * 5_000_000, number * 7919 % 1000 * 4096);
+        format!("{time},web,{},Read,{offset},4096,100000\n", number % 2)
+    };
+    fs::write(&path, (0..40).map(line).collect::<String>()).expect("written");
+    let output = simulate(&["--replay", &path.display().to_string(), "--drive", DRIVE, "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(answer["notes"].to_string().contains("requests of 2 devices"), "{answer}");
+}
+
+#[test]
 fn a_replay_is_drawn() {
     let folder = folder("simulate-pictures");
     let trace = trace(&folder);

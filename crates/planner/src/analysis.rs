@@ -147,7 +147,8 @@ impl StorageDesign<'_> {
             let ios = reads + (1.0 - reads) * write_cost(self.level, self.count);
             return [share * share * reads / ios.max(1e-9), 0.0];
         }
-        let copies = matches!(self.level, ArrayLevel::Raid1 | ArrayLevel::Raid10) && self.count > 1;
+        let mirrored = matches!(self.level, ArrayLevel::Raid1 | ArrayLevel::Raid10 | ArrayLevel::Raid01);
+        let copies = mirrored && self.count > 1;
         [if copies { 0.0 } else { share * share * reads }, share * share * (1.0 - reads)]
     }
 

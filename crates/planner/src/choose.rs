@@ -280,6 +280,15 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
     all
 }
 
+/// How much more a design costs than the first, which costs nothing where the existing drives are enough.
+fn more_expensive(own: f64, best: f64, currency: &str) -> String {
+    match own - best {
+        more if more <= 0.005 * best => "the same price as rank 1".to_owned(),
+        more if best <= 0.0 => format!("{} {currency} more than rank 1", digits(more)),
+        more => format!("{} % more expensive than rank 1", digits(100.0 * more / best)),
+    }
+}
+
 /// Why each has its rank.
 fn reasons(answer: &mut PlanAnswer) {
     let Some(first) = answer.designs.first() else { return };
@@ -305,10 +314,7 @@ fn reasons(answer: &mut PlanAnswer) {
             }
             (_, _, Some(own), Some(best)) => format!(
                 "{}, {} instead of {}; {sized}; {carries}",
-                match (own / best - 1.0) * 100.0 {
-                    more if more < 0.5 => "the same price as rank 1".to_owned(),
-                    more => format!("{} % more expensive than rank 1", digits(more)),
-                },
+                more_expensive(own, best, &currency),
                 display(design.response_s.mean, "s"),
                 display(response, "s")
             ),
@@ -335,6 +341,14 @@ mod tests {
 
     fn within(ms: f64, demand: Demand) -> Demand {
         Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    }
+
+    #[test]
+    fn what_costs_nothing_is_no_base_of_a_percentage() {
+        assert_eq!(more_expensive(0.0, 0.0, "USD"), "the same price as rank 1");
+        assert_eq!(more_expensive(365.0, 0.0, "USD"), "365 USD more than rank 1");
+        assert_eq!(more_expensive(100.4, 100.0, "USD"), "the same price as rank 1");
+        assert_eq!(more_expensive(150.0, 100.0, "USD"), "50 % more expensive than rank 1");
     }
 
     #[test]

@@ -159,17 +159,18 @@ fn five_years(limits: &PlanLimits) -> PlanLimits {
 
 /// With a surplus for surges, in numbers that the level can have, where it is bought by the piece.
 fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
+    use diskwright_simulator::ArrayLevel;
     let count = u32::from(judged.count);
     if judged.failure.is_some()
         || part.volume.is_some()
-        || judged.level == diskwright_simulator::ArrayLevel::Raid1
+        || judged.level == ArrayLevel::Raid1
         || judged.sized_by == "level"
     {
         return count;
     }
     let more = with_surplus(count, limits.surplus);
     // mirrored in pairs
-    if judged.level == diskwright_simulator::ArrayLevel::Raid10 { more.next_multiple_of(2) } else { more }
+    if matches!(judged.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { more.next_multiple_of(2) } else { more }
 }
 
 fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Option<&DesignResponse>) -> ResponseFigures {

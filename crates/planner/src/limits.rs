@@ -198,6 +198,9 @@ impl PlanLimits {
         {
             return no(format!("{option} is for drives, but --instance and --only cloud select volumes"));
         }
+        if let Some((option, _)) = hardware.iter().find(|(_, given)| *given && self.names_volumes_alone()) {
+            return no(format!("{option} is for drives, but --drives names only cloud volumes"));
+        }
         if self.cache_bytes.is_some() && self.controllers.is_empty() {
             return no("--cache applies to controllers: name one with --controllers".into());
         }
@@ -230,6 +233,11 @@ impl PlanLimits {
     /// True where `--drives` names it.
     pub(crate) fn names(&self, id: &str) -> bool {
         self.drives.iter().any(|name| name.eq_ignore_ascii_case(id))
+    }
+
+    /// True where `--drives` names volumes and no drive.
+    pub fn names_volumes_alone(&self) -> bool {
+        !self.drives.is_empty() && self.drives.iter().all(|name| self.volume(name).is_some())
     }
 
     /// The drive of a name: a user's own, or the catalogue's.

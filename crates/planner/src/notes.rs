@@ -43,6 +43,9 @@ fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
     if demand.growth.is_some_and(|growth| growth.bytes_per_day > 0.0) && limits.horizon_days <= 0.0 {
         notes.push("no horizon was given: designs are sized for today's capacity, without growth (--horizon)".into());
     }
+    if demand.growth.is_none() && limits.horizon_days > 0.0 {
+        notes.push("the growth is unknown: designs are sized for today's capacity only (--growth)".into());
+    }
     if demand.response.is_none() {
         notes.push("no response time was given: designs only have to keep up (--response)".into());
     }
@@ -68,6 +71,12 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     let (rank, mut notes) = (design.rank, Vec::new());
     if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &context.limits.today)) {
         notes.push(format!("the price of {} is older than a year ({date})", design.part));
+    }
+    let boards = context.offers.iter().filter(|offer| design.controller.as_ref().is_some_and(|own| own.id == offer.id));
+    for offer in boards {
+        if let Some(price) = offer.price.as_ref().filter(|price| is_old(&price.date, &context.limits.today)) {
+            notes.push(format!("the price of {} is older than a year ({})", offer.id, price.date));
+        }
     }
     if design.agrees == Some(false) {
         let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
@@ -134,7 +143,11 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
             ));
         }
     }
-    if let Ok(Some(caps)) = limits.instance_caps()
+    let caps = limits.instance_caps().ok().flatten();
+    if let Some(caps) = caps.filter(|caps| is_old(&caps.date, &limits.today)) {
+        notes.push(format!("the limits of {} are older than a year ({})", caps.id, caps.date));
+    }
+    if let Some(caps) = caps
         && let Some(most) = caps.most
     {
         notes.push(format!(

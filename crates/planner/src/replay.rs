@@ -142,6 +142,7 @@ impl CreditLevel {
             let until_empty = if drain > 0.0 { self.balance / drain } else { f64::INFINITY };
             let until_done = if grows < 0.0 { self.backlog / -grows } else { f64::INFINITY };
             let step = left.min(until_empty).min(until_done);
+            let waited = self.backlog;
             self.balance = (self.balance - drain * step).clamp(0.0, bucket.credits);
             self.backlog = (self.backlog + grows * step).max(0.0);
             if step == until_empty {
@@ -155,7 +156,8 @@ impl CreditLevel {
                 throttled += step;
                 let empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
                 self.nothing_s += if empty { step } else { 0.0 };
-                self.delay_s = self.delay_s.max(self.backlog / allowed);
+                // in a long tick, all that waited at its beginning may be done at its end
+                self.delay_s = self.delay_s.max(waited.max(self.backlog) / allowed);
             }
             left -= step;
         }
@@ -308,6 +310,23 @@ mod tests {
         assert_eq!(done.first.as_deref(), Some("1970-01-01T00:00:01Z"));
         let one_mebi = LoadTick { reads: 10.0, read_bytes: 10.0 * 1_048_576.0, ..ticks[0] };
         assert_eq!(counted(&one_mebi, &USUAL, 0.0)[0], 40.0);
+    }
+
+    #[test]
+    fn a_delay_within_a_long_tick_counts() {
+        let bucket = CreditBucket {
+            name: "volume IOPS",
+            unit: BucketUnit::Operations,
+            baseline: 100.0,
+            burst: 3000.0,
+            credits: 4350.0,
+            top_up_s: None,
+        };
+        let first = steady(6000.0, 6000.0 * 4096.0, 1)[0];
+        let idle = LoadTick { time_ns: 601_000_000_000, seconds: 600.0, reads: 0.0, read_bytes: 0.0, ..first };
+        // 3,000 wait after the first second; half of them are served with the last credits, the rest at 100 a second
+        let found = replay(&bucket, &[first, idle], &USUAL, 0.0);
+        assert!((found.longest_delay_s - 15.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

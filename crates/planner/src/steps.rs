@@ -137,17 +137,20 @@ fn room_steps(
         let numbers = format!("{} / {}", number(design.part.bytes), number(rate));
         all.push(step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
     }
-    if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, told.full_after_days) {
+    // what does not hold the data today is full at once
+    let full_after = told.full_after_days.filter(|days| *days > 0.0);
+    if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, full_after) {
         let numbers = format!("({} - {}) / {}", number(told.usable_bytes), number(used), number(growth.bytes_per_day));
         all.push(step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
     }
     if let (Some(horizon), Some(used)) = (&told.horizon, demand.capacity_bytes) {
-        let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day);
+        // nobody plans for less than is in use today
+        let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day.max(0.0));
         let (used, days) = (number(used), number(limits.horizon_days));
         let needed = format!("{used} + {} x {days}", number(growth));
         all.push(step(
             "horizon.capacity_bytes",
-            "in use today + growth per day x days",
+            "in use today + growth per day (at least 0) x days",
             needed,
             horizon.capacity_bytes,
         ));

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Device, DeviceClass, Filesystem, Frame, Schema, Series, Tick, Topology};
-use diskwright_planner::series::{LoadCollector, LoadSeries};
+use diskwright_base::topology::Swap;
+use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Frame, RaidLevel, Schema, Series, Tick, Topology};
+use diskwright_planner::series::hidden::hidden;
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
 
 /// What stands on what: two disks, partitions, a volume over both, one over a partition, a loop device on that.
 const STACK: [(&str, &[&str]); 7] = [
@@ -104,4 +106,171 @@ fn what_stands_on_another_that_is_named_counts_there_once() {
     assert!(notes.contains("its load on sdb is not counted"), "{notes}");
     // devices that there are not stay unknown
     assert_eq!(counted(&["sda1", "sdx"]).0, ["sda1"]);
+}
+
+#[test]
+fn a_long_saturation_counts_in_full() {
+    // fourteen hours with eight requests in flight; not every one of so many ticks is kept
+    let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
+    let series = |counter: &str| Series {
+        counter: format!("physical_disk.{counter}"),
+        instance: "sda".into(),
+        scale: 1.0,
+    };
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(counters.map(series)))), 50_000);
+    for second in 1..=50_000 {
+        let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        frame.push(tick, &[100.0, 0.0, 409_600.0, 0.0, 8.0, 1.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let load = collector.finish();
+    let found = hidden(&load.fronts[0], None).expect("a saturated disk");
+    assert!((found.saturated_s - 50_000.0).abs() < 1e-3 && (found.queue - 8.0).abs() < 1e-9, "{found:?}");
+}
+
+/// Two disks, on which are two mirrors, a partition with a filesystem of its own, and one to swap to.
+const SHARED: [(&str, DeviceKind, &[&str]); 10] = [
+    ("sda", DeviceKind::Disk, &[]),
+    ("sdb", DeviceKind::Disk, &[]),
+    ("sda1", DeviceKind::Partition, &["sda"]),
+    ("sdb1", DeviceKind::Partition, &["sdb"]),
+    ("sda2", DeviceKind::Partition, &["sda"]),
+    ("sdb2", DeviceKind::Partition, &["sdb"]),
+    ("sda3", DeviceKind::Partition, &["sda"]),
+    ("sda4", DeviceKind::Partition, &["sda"]),
+    ("md0", DeviceKind::Md, &["sda1", "sdb1"]),
+    ("md1", DeviceKind::Md, &["sda2", "sdb2"]),
+];
+
+/// A minute of them, with counters of whole devices and of these partitions, and 50 pages a second swapped in.
+fn of_shared(parts: &[&str], only: &[&str]) -> LoadSeries {
+    of_arrays(&["md0", "md1"], parts, only)
+}
+
+/// The same, with counters of these arrays alone.
+fn of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
+    let device = |(name, kind, below): &(&str, DeviceKind, &[&str])| Device {
+        name: (*name).into(),
+        kind: *kind,
+        class: DeviceClass::Rotational,
+        level: (*kind == DeviceKind::Md).then_some(RaidLevel::Raid1),
+        below: below.iter().map(|lower| (*lower).to_owned()).collect(),
+        ..Device::default()
+    };
+    let filesystem =
+        |mount: &str, device: &str| Filesystem { mount: mount.into(), device: device.into(), ..Filesystem::default() };
+    let topology = Topology {
+        devices: SHARED.iter().map(device).collect(),
+        filesystems: vec![filesystem("/data", "md0"), filesystem("/", "md1"), filesystem("/boot", "sda3")],
+        swaps: vec![Swap { path: "/dev/sda4".into(), device: "sda4".into(), ..Swap::default() }],
+        ..Topology::default()
+    };
+    let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
+    let one = |counter: String, instance: &str| Series { counter, instance: instance.into(), scale: 1.0 };
+    let wholes = [("sda", 150.0), ("sdb", 90.0), ("md0", 100.0), ("md1", 40.0)];
+    let is_counted = |(name, _): &(&str, f64)| !name.starts_with("md") || arrays.iter().any(|array| array == name);
+    let wholes = wholes.into_iter().filter(is_counted).map(|disk| ("physical_disk", disk));
+    let parts = parts.iter().map(|name| ("logical_disk", (*name, if *name == "sda4" { 50.0 } else { 5.0 })));
+    let (mut all, mut row) = (vec![one("paging.swap_in_pages".into(), "")], vec![50.0]);
+    for (object, (name, reads)) in wholes.chain(parts) {
+        all.extend(counters.map(|counter| one(format!("{object}.{counter}"), name)));
+        row.extend([reads, 0.0, reads * 4096.0, 0.0, 0.5, 0.5]);
+    }
+    for (mount, used) in [("/data", 5e9), ("/", 1e9), ("/boot", 0.5e9)] {
+        all.extend(["total_bytes", "free_bytes"].map(|counter| one(format!("logical_disk.{counter}"), mount)));
+        row.extend([10e9, 10e9 - used]);
+    }
+    let mut frame = Frame::new(Arc::new(Schema::new(all)), 60);
+    for second in 1..=60 {
+        frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
+    }
+    let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+    let mut collector = LoadCollector::of(&only);
+    collector.topology(topology);
+    collector.frame(&frame);
+    collector.finish()
+}
+
+fn reads_of(series: &LoadSeries) -> f64 {
+    series.ticks.last().map_or(f64::NAN, |tick| f64::from(tick.reads))
+}
+
+#[test]
+fn partitions_beside_those_of_arrays_count_and_what_is_not_counted_is_not_subtracted() {
+    // 100 and 40 of the mirrors, 5 of the filesystem beside them; the 50 of swapping are counted and subtracted
+    let all = of_shared(&["sda3", "sda4"], &[]);
+    let names: Vec<&str> = all.fronts.iter().map(|front| front.name.as_str()).collect();
+    assert_eq!(names, ["md0", "md1", "sda3", "sda4"]);
+    let holds: Vec<Option<bool>> = all.fronts.iter().map(|front| front.holds_swap).collect();
+    assert_eq!(holds, [false, false, false, true].map(Some));
+    assert!((reads_of(&all) - 145.0).abs() < 1e-3, "{}", reads_of(&all));
+    assert!((all.swap[2] - 50.0 * 60.0).abs() < 1e-3, "{:?}", all.swap);
+    // a log without counters of partitions has none of what was swapped
+    let wholes = of_shared(&[], &[]);
+    assert!((reads_of(&wholes) - 140.0).abs() < 1e-3 && wholes.swap[2] == 0.0, "{:?}", wholes.swap);
+}
+
+#[test]
+fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
+    let used = |name: &str| of_shared(&["sda3", "sda4"], &[name]).used.last().map(|(_, bytes)| *bytes);
+    assert_eq!((used("md0"), used("md1"), used("sda3")), (Some(5e9), Some(1e9), Some(0.5e9)));
+    let md0 = of_shared(&["sda3", "sda4"], &["md0"]);
+    assert!((reads_of(&md0) - 100.0).abs() < 1e-3 && md0.swap[2] == 0.0, "{:?}", md0.swap);
+    // a partition below an array is found where it was counted
+    let below = of_shared(&["sda1"], &["sda1"]);
+    assert!((reads_of(&below) - 5.0).abs() < 1e-3, "{}", reads_of(&below));
+}
+
+#[test]
+fn requests_without_bytes_are_a_load_of_assumed_sizes() {
+    let one = |counter: &str| Series {
+        counter: format!("physical_disk.{counter}"),
+        instance: "sda".into(),
+        scale: 1.0,
+    };
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(["reads", "writes"].map(one)))), 60);
+    for second in 1..=60 {
+        frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[90.0, 10.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let found = demand_from_series(&collector.finish(), &MeasureOptions::default()).expect("sixty ticks");
+    assert!((found.demand.requests_per_s() - 100.0).abs() < 1e-3, "{:?}", found.demand);
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
+    assert!(found.demand.estimated.iter().any(|mark| mark.field == "read_size_bytes"), "{:?}", found.demand);
+    assert!(found.summary.notes.iter().any(|note| note.contains("without bytes")), "{:?}", found.summary.notes);
+}
+
+#[test]
+fn sizes_of_filesystems_are_kept_at_even_distances() {
+    // twelve weeks of ten minutes: more ticks than are kept
+    let series = |(counter, instance): (&str, &str)| Series {
+        counter: counter.into(),
+        instance: instance.into(),
+        scale: 1.0,
+    };
+    let all = [("physical_disk.reads", "sda"), ("logical_disk.total_bytes", "/"), ("logical_disk.free_bytes", "/")];
+    let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(all.map(series)))), 12_000);
+    for tick in 1..=12_000 {
+        frame.push(Tick { time_ns: tick * 600_000_000_000, elapsed_ns: 600_000_000_000 }, &[10.0, 9e9, 4e9]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.frame(&frame);
+    let used = collector.finish().used;
+    let distances: Vec<i64> = used.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let (least, most) = (distances.iter().min().copied(), distances.iter().max().copied());
+    assert!(used.len() > 1000 && most <= least.map(|least| 2 * least), "{least:?} to {most:?}");
+}
+
+#[test]
+fn an_array_without_counters_has_the_load_of_its_partitions_and_no_other() {
+    // as btrfs beside an array of md: 5 and 5 of its partitions, 100 of the array, 5 of the partition beside them
+    let series = of_arrays(&["md0"], &["sda2", "sdb2", "sda3", "sda4"], &[]);
+    let names: Vec<(&str, bool)> = series.fronts.iter().map(|front| (front.name.as_str(), front.inverted)).collect();
+    assert_eq!(names, [("md0", false), ("md1", true), ("sda3", false), ("sda4", false)]);
+    assert!((reads_of(&series) - 115.0).abs() < 1e-3, "{}", reads_of(&series));
+    // without counters of its partitions, it has that of its disks, of which 50 are swapping
+    let series = of_arrays(&["md0"], &[], &["md1"]);
+    assert!((reads_of(&series) - 190.0).abs() < 1e-3, "{}", reads_of(&series));
 }

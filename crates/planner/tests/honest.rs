@@ -2,7 +2,7 @@
 
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
-use diskwright_planner::prices::built_in;
+use diskwright_planner::prices::{built_in, read};
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::ArrayLevel;
 
@@ -101,6 +101,16 @@ fn spares_that_are_wanted_are_in_every_design() {
 }
 
 #[test]
+fn mirrors_of_stripe_sets_are_recommended_in_pairs() {
+    // 29 TB are on ten disks of 6 TB, and a quarter more are 12.5
+    let demand = Demand { capacity_bytes: Some(29e12), ..Demand::typed(10.0, 5.0, 8192.0) };
+    let drives = vec!["hus726t6tale6l4".to_owned()];
+    let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid01], drives, ..limits() });
+    let design = &found.designs[0];
+    assert_eq!((design.sized_by.as_str(), design.count, design.recommended_count), ("capacity", 10, 14), "{design:?}");
+}
+
+#[test]
 fn an_overload_is_the_load_over_what_is_sustained() {
     let demand = Demand { capacity_bytes: Some(3e12), ..Demand::typed(600.0, 300.0, 8192.0) };
     let limits = PlanLimits { levels: vec![ArrayLevel::Raid10], max_drives: 5, ..only(&["hdd"]) };
@@ -192,6 +202,10 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let growth = Some(CapacityGrowth { bytes_per_day: 1e9, interval_bytes_per_day: None });
     let found = answer(&Demand { growth, ..demand }, &only(&["ssd"]));
     assert!(notes(&found).contains("--horizon") && found.designs[0].full_after_days.is_some(), "{}", notes(&found));
+    // a horizon without growth, as with a log of less than a day
+    let unknown = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let found = answer(&unknown, &PlanLimits { horizon_days: 365.0, ..only(&["ssd"]) });
+    assert!(notes(&found).contains("the growth is unknown"), "{}", notes(&found));
 }
 
 #[test]
@@ -251,4 +265,21 @@ fn what_makes_a_design_so_large_is_named() {
     }
     let sized = sized(&within(35.0, demand));
     assert!(sized.iter().all(|(by, why)| by == "response" && why.contains("by the response time")), "{sized:?}");
+}
+
+#[test]
+fn old_rows_of_instances_and_controllers_are_pointed_out() {
+    let rows = "[[instance]]\nid = \"old.large\"\nprovider = \"aws\"\nbaseline = { mb_s = 500, iops = 20000 }\n\
+                date = \"2024-01-01\"\nsource = \"s\"\n\
+                [[controller]]\nid = \"old\"\nname = \"o\"\ntakes = [\"hdd\"]\nchannels = 8\ndrives_per_channel = 1\n\
+                channel_mb_s = 600\ndate = \"2026-01-01\"\nsource = \"s\"\n\
+                price = { each = 90.0, currency = \"USD\", region = \"DE\", date = \"2024-02-02\", source = \"s\" }\n";
+    let mut prices = built_in();
+    prices.extend(read("own.toml", rows).expect("good rows"));
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let of = |limits: PlanLimits| notes(&answer(&demand, &PlanLimits { prices: prices.clone(), list: 1, ..limits }));
+    let found = of(PlanLimits { instance: Some("old.large".into()), ..limits() });
+    assert!(found.contains("the limits of old.large are older than a year (2024-01-01)"), "{found}");
+    let found = of(PlanLimits { controllers: vec!["old".into()], max_controllers: 1, ..only(&["hdd"]) });
+    assert!(found.contains("the price of old is older than a year (2024-02-02)"), "{found}");
 }

@@ -82,6 +82,10 @@ fn busy_hours_mix_sizes_and_growth_of_days() {
     assert_eq!((found.demand.reads_per_s, found.demand.writes_per_s), (300.0, 100.0));
     assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (8192.0, 4096.0));
     assert_eq!(found.summary.busy_hours.as_deref(), Some(&[13, 14, 15, 16][..]));
+    // twice the load has twice as many requests in flight, which disks are counted for
+    let twice = MeasureOptions { comfort: 2.0, ..options(95.0) };
+    let twice = demand_from_series(&days(10, |day| 1e12 + day * 5e9), &twice).expect("a load").demand;
+    assert_eq!((found.demand.queue, twice.queue, twice.reads_per_s), (Some(1.0), Some(2.0), 600.0));
     let growth = found.demand.growth.expect("ten days");
     let (low, high) = growth.interval_bytes_per_day.expect("its interval");
     assert!((growth.bytes_per_day / 5e9 - 1.0).abs() < 1e-6, "{growth:?}");

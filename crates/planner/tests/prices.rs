@@ -135,6 +135,21 @@ fn a_users_own_rows_go_before() {
 fn broken_lists_are_told_with_their_line() {
     let price = |text: &str| format!("\n[[drive]]\nid = \"x\"\nprice = {{ {text} }}\n");
     let rest = "region = \"US\", source = \"s\"";
+    let group = |keys: &str| format!("\n[[group]]\nid = \"g\"\nname = \"g\"\ndrives = []\n{keys}\n");
+    let instance = |most: &str| {
+        format!(
+            "\n[[instance]]\nid = \"i\"\nprovider = \"aws\"\nbaseline = {{ mb_s = 100, iops = 4000 }}\nmost = {{ \
+             {most} }}\ndate = \"2026-01-01\"\nsource = \"s\"\n"
+        )
+    };
+    let volume = |keys: &str| {
+        format!(
+            "\n[[volume]]\nid = \"v\"\nname = \"v\"\nprovider = \"own\"\nregion = \"r\"\nmedia = \"ssd\"\n\
+             like = \"aws-gp3\"\ngib = [1, 100]\nunit = \"MiB\"\nrate = {{ with = 10, most = 10 }}\n{keys}\n\
+             price = {{ currency = \"USD\" }}\ndate = \"2026-01-01\"\nsource = \"s\"\n"
+        )
+    };
+    let iops = "iops = { with = 100, most = 100 }";
     let cases = [
         ("[[volume]]\nid = 1".to_owned(), "own.toml:2: "),
         (price(&format!("each = 0.0, currency = \"USD\", date = \"2026-01-01\", {rest}")), "own.toml:3: x: price: exp"),
@@ -142,7 +157,18 @@ fn broken_lists_are_told_with_their_line() {
         (price(&format!("each = 1.0, currency = \"usd\", date = \"2026-01-01\", {rest}")), "own.toml:3: x: currency"),
         (price(&format!("each = 1.0, currency = \"USD\", date = \"May\", {rest}")), "own.toml:3: x: date: `May`"),
         ("[[drives]]".to_owned(), "own.toml:1: "),
+        // 1.36 % is 0.0136; anything else makes the chance of losing data a nonsense that looks like 0
+        (group("field = { afr = 1.36, source = \"s\" }"), "own.toml:3: g: field: afr 1.36"),
+        (group("spec = { mtbf_hours = -1.0, errors_per_bit = 1e-15, source = \"s\" }"), "own.toml:3: g: spec: "),
+        // credits below 0 cannot be replayed
+        (instance("mb_s = 200, iops = 3000"), "own.toml:3: i: most: "),
+        (volume(&format!("{iops}\nburst = {{ iops = 300, credits = -5, below_gib = 50 }}")), "own.toml:3: v: burst: "),
+        (volume(&format!("{iops}\nbyte_burst = {{ most = 20, credits = -1, below_gib = 9 }}")), "own.toml:3: v: byte"),
+        (volume("iops = { with = -1, most = 100 }"), "own.toml:3: v: with, free"),
     ];
+    for good in [instance("mb_s = 200, iops = 4000"), volume(iops)] {
+        assert!(read("own.toml", &good).is_ok(), "{good}");
+    }
     for (text, says) in cases {
         let error = read("own.toml", &text).expect_err(says).to_string();
         assert!(error.starts_with(says), "{error} is not {says}");

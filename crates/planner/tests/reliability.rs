@@ -112,6 +112,7 @@ fn lives_drawn_at_random_agree_with_the_formula() {
     for (level, members, repair) in [
         (ArrayLevel::Raid5, 6u16, 48.0),
         (ArrayLevel::Raid10, 8, 240.0),
+        (ArrayLevel::Raid01, 8, 240.0),
         (ArrayLevel::Raid6, 8, 240.0),
         (ArrayLevel::Raid0, 3, 24.0),
     ] {

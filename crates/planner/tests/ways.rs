@@ -206,6 +206,12 @@ fn the_horizon_says_what_is_left_then() {
     assert_eq!(horizon.holds_upper_end, Some(design.usable_bytes >= 30e12));
     assert!((horizon.free_bytes - (design.usable_bytes - 11e12)).abs() < 1.0);
     assert!((horizon.headroom - design.headroom / 1.1).abs() < 1e-9);
+    // filesystems that are emptied: what is in use today is needed, and the arithmetic says the same
+    let growth = Some(CapacityGrowth { bytes_per_day: -5e9, interval_bytes_per_day: Some((-6e9, -4e9)) });
+    let shrinks = plan(&Demand { growth, ..demand.clone() }, &hdd).expect("an answer");
+    let step = shrinks.designs[0].arithmetic.iter().find(|step| step.figure == "horizon.capacity_bytes");
+    let step = step.expect("there is a horizon");
+    assert_eq!((step.value, worked_out(&step.numbers)), (10e12, 10e12), "{step:?}");
     assert_eq!(plan(&demand, &PlanLimits { horizon_days: 0.0, ..hdd }).expect("an answer").designs[0].horizon, None);
 }
 

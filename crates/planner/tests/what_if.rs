@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
 use diskwright_planner::prices::{PriceList, built_in};
-use diskwright_planner::series::{MeasureOptions, demand_from_series};
+use diskwright_planner::series::{LoadSeries, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, what_if};
 
 use crate::hidden::series;
@@ -118,6 +118,31 @@ fn what_is_not_there_and_what_cannot_be_said_are_refused() {
     for change in ["memory +16GB", "load +900%"] {
         assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));
     }
+}
+
+#[test]
+fn swapping_is_on_the_device_that_holds_its_area() {
+    let mut log = series(&system(4, 5, 60.0, 0.63));
+    let requests = log.fronts[0].sums.reads + log.fronts[0].sums.writes;
+    log.swap = [0.0, 0.0, 0.1 * requests];
+    let ask = |log: &LoadSeries| what_if(log, "move swap to its own disk", 90.0, None, &PriceList::default());
+    let left = |log: &LoadSeries| {
+        let found = ask(log).expect("a model");
+        found.after.requests_per_s / found.before.requests_per_s
+    };
+    assert!((left(&log) - 0.9).abs() < 1e-9, "{}", left(&log));
+    // a second device with as many requests, fewer of them in flight: half of it, if nobody knows where the area is
+    let mut other = log.fronts[0].clone();
+    (other.name, other.sums.queue_s) = ("other".into(), 0.5 * other.sums.queue_s);
+    log.fronts.push(other);
+    assert!((left(&log) - 0.95).abs() < 1e-9, "{}", left(&log));
+    (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(true), Some(false));
+    assert!((left(&log) - 0.9).abs() < 1e-9, "{}", left(&log));
+    (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(false), Some(true));
+    let told = ask(&log).expect_err("it is on the other one");
+    assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains("holds no swap area"), "{told}");
+    let told = what_if(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
+    assert!(matches!(told, WhatIfError::Refused(..)) && told.to_string().contains("holds no swap area"), "{told}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use diskwright_simulator::load::{
 };
 use diskwright_simulator::solve::{machine_repairman, mg1};
 use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::system::read::read;
 use diskwright_simulator::system::{
     Bus, Channel, Controller, Drives, HostSpec, RunBy, Set, System, WatchSpec, Workload, WorkloadTarget,
 };
@@ -435,4 +436,21 @@ fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
         let asked = (&device, level, members, read_share, 8192);
         assert_eq!(at_rate(asked, 3.0 * rates[2]), None, "{level}");
     }
+}
+
+#[test]
+fn credits_of_a_volume_are_its_own_whatever_another_is_called() {
+    // 400/s of the first draw 100 credits a second, which last for 15 hours; the second has none, and is busy
+    let of = |other: &str| {
+        let text = format!(
+            "[watch]\nwarm_up = \"100s\"\nduration = \"5000s\"\n[[drive]]\nname = \"data\"\nmodel = \"aws-gp2-100\"\n\
+             [[drive]]\nname = \"{other}\"\nmodel = \"aws-gp2-5334\"\n\
+             [[workload]]\nname = \"a\"\non = \"data\"\nrate = \"400/s\"\nsize = \"4KB\"\n\
+             [[workload]]\nname = \"b\"\non = \"{other}\"\nrate = \"14000/s\"\nsize = \"4KB\"\n"
+        );
+        let system = read("a.toml", &text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
+        solve(&system).expect("credits that last").response_s
+    };
+    let (alike, other) = (of("data2"), of("other"));
+    assert!((alike / other - 1.0).abs() < 1e-9, "{alike} s and {other} s");
 }

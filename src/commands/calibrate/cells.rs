@@ -100,11 +100,16 @@ const LEAST_SECONDS: f64 = 5.0;
 /// Loads of a half of the log, those with the most requests.
 const MOST_LOADS: usize = 8;
 
-/// The loads of a device in a log; of each load every other run of ten ticks is kept aside.
-pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<CalibrationCell>, Failure> {
+/// The loads of a device in a log, by its own name or the one that was `named`; of each load every other run of ten
+/// ticks is kept aside.
+pub(super) fn of_log(
+    paths: &[std::path::PathBuf],
+    own: &str,
+    named: Option<&str>,
+) -> Result<Vec<CalibrationCell>, Failure> {
     let logs = Logs::open(paths, &LogWindow::default())?.without_distributions();
     let series = from_log::of_logs(&logs, &[])?;
-    let front = front(&series.fronts, device)?;
+    let front = front(&series.fronts, named.unwrap_or(own), named.is_some())?;
     let mut cells = Vec::new();
     for (half, sums) in front.curve.halves().into_iter().enumerate() {
         let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_told(sums)).collect();
@@ -148,12 +153,13 @@ fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
     }
 }
 
-/// The device of a log that results are of, by name.
-fn front<'a>(fronts: &'a [FrontLoad], device: &str) -> Result<&'a FrontLoad, Failure> {
+/// The device of a log that results are of, by name. The only one of a log may have another name there, unless it
+/// was named.
+fn front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'a FrontLoad, Failure> {
     let name = Path::new(device).file_name().map_or(device.into(), |name| name.to_string_lossy());
     let names = || fronts.iter().map(|front| front.name.as_str()).collect::<Vec<&str>>().join(", ");
     let found = fronts.iter().find(|front| front.name == name).or(match fronts {
-        [one] => Some(one),
+        [one] if !is_named => Some(one),
         _ => None,
     });
     match found {
@@ -163,5 +169,32 @@ fn front<'a>(fronts: &'a [FrontLoad], device: &str) -> Result<&'a FrontLoad, Fai
         ))),
         Some(front) => Ok(front),
         None => Err(Failure::Usage(format!("the log has no device `{name}`; name one with --log-device: {}", names()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_planner::series::LoadCurve;
+
+    #[test]
+    fn a_device_that_is_named_has_that_name() {
+        let fronts = [FrontLoad {
+            name: "sda".into(),
+            level: None,
+            members: 1,
+            inverted: false,
+            leaves: Vec::new(),
+            rates: diskwright_base::Histogram::new(),
+            sums: FrontSums::default(),
+            curve: LoadCurve::default(),
+            loaded: Vec::new(),
+            loaded_s: 0.0,
+            holds_swap: None,
+        }];
+        let name = |device: &str, is_named: bool| front(&fronts, device, is_named).ok().map(|found| found.name.clone());
+        assert_eq!(name("/mnt/probe.dat", false).as_deref(), Some("sda"));
+        assert_eq!(name("/dev/sda", true).as_deref(), Some("sda"));
+        assert_eq!(name("sdb", true), None);
     }
 }

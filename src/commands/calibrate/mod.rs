@@ -85,7 +85,7 @@ impl CalibrateOptions {
         }
         if let (Some(document), false) = (documents.first(), self.log.is_empty()) {
             let own = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
-            cells.extend(cells::of_log(&self.log, self.log_device.as_ref().unwrap_or(own))?);
+            cells.extend(cells::of_log(&self.log, own, self.log_device.as_deref())?);
         }
         let found = calibrate(&cells, &device).map_err(|error| match error {
             CalibrationError::Missing(missing) => Failure::Usage(format!(

@@ -90,7 +90,8 @@ fn one(
     options: &MeasureOptions,
     limits: &PlanLimits,
 ) -> Result<(MeasuredDemand, Option<PlanAnswer>), String> {
-    let mut measured = demand_from_series(series, options).map_err(|error| error.to_string())?;
+    let options = from_log::in_zone(options, series);
+    let mut measured = demand_from_series(series, &options).map_err(|error| error.to_string())?;
     measured.demand = arguments.demand.completed(measured.demand).map_err(|error| error.to_string())?;
     let answer = match arguments.from.demand_only {
         true => None,

@@ -45,10 +45,10 @@ pub struct FromOptions {
     #[arg(long, value_name = "SYSTEM.toml", conflicts_with = "prometheus")]
     pub workload: Option<PathBuf>,
     /// Start of the window: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -7d (before the log's end)
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["trace", "workload"])]
     pub since: Option<String>,
     /// End of the window, written like --since
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["trace", "workload"])]
     pub until: Option<String>,
     /// Only the load of these disks, arrays, partitions and volumes, by their names in the log (md0,sdb) [default: all
     /// disks and arrays]
@@ -149,7 +149,7 @@ impl FromOptions {
 }
 
 /// The same options with the zone's offset at the end of a load, for hours of the day.
-fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
+pub fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
     let end = series.ticks.last().and_then(|t| jiff::Timestamp::from_nanosecond(i128::from(t.time_ns)).ok());
     let offset = end.map_or(0, |end| TimeZone::system().to_offset(end).seconds());
     MeasureOptions { utc_offset_s: i64::from(offset), ..*options }
@@ -364,10 +364,16 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     }
     let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
     let iops = iops.map_err(|text| wrong(format!("`{text}` is not a number of operations per second")))?;
+    if parts.next().is_some() {
+        return Err(wrong("write NAME:SIZE or NAME:SIZE:IOPS, such as gp3:1TiB:6000".into()));
+    }
     match iops {
         Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no IOPS: its size decides them", offer.id))),
         Some(iops) if iops > offer.iops.reachable(gib) => {
             Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.reachable(gib))))
+        }
+        Some(iops) if iops < offer.iops.with => {
+            Err(wrong(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.with)))
         }
         iops => Ok(ReplayedVolume { offer, gib, iops }),
     }
@@ -384,7 +390,9 @@ fn replayed(
     let offer = &volume.offer;
     let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled(comfort)).collect();
     let rule = OperationRule::of_offer(offer);
-    let on = goes_on(series.sequential_share, measured.demand.read_share());
+    // of a log, only what was typed (--sequential) is known
+    let sequential = measured.demand.sequential_share;
+    let on = goes_on(sequential, measured.demand.read_share());
     let mut all: Vec<BucketReplay> = replay::volume_buckets(offer, volume.gib, volume.iops, None)
         .iter()
         .map(|bucket| replay::replay(bucket, &ticks, &rule, on))
@@ -406,7 +414,7 @@ fn replayed(
     }
     if rule.whole {
         let unit = display(rule.unit_bytes, "bytes");
-        notes.push(match series.sequential_share {
+        notes.push(match sequential {
             Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
         });

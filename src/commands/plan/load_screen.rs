@@ -142,7 +142,8 @@ fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
             format!("the demand behind it is {} ({} to {high})", display(asked, "per_s"), display(low, "per_s"))
         }
         (Some(asked), None) => format!("the demand behind it is {}", display(asked, "per_s")),
-        _ => "the demand behind it is unknown".into(),
+        (None, Some((low, _))) => format!("the demand behind it is at least {}", display(low, "per_s")),
+        (None, None) => "the demand behind it is unknown".into(),
     };
     format!("{device} was saturated for {time} at {rate}; {asked} ({method})")
 }
@@ -208,4 +209,28 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_planner::series::hidden::HiddenLoad;
+
+    #[test]
+    fn a_lower_bound_is_told_where_there_is_no_estimate() {
+        let bound = HiddenLoad {
+            device: "sda".into(),
+            saturated_s: 60.0,
+            plateau_per_s: 100.0,
+            queue: 8.0,
+            think_s: None,
+            population: None,
+            asked_per_s: None,
+            interval_per_s: Some((120.0, None)),
+            method: "only a lower bound is given".into(),
+        };
+        assert!(hidden(&bound).contains("the demand behind it is at least 120"), "{}", hidden(&bound));
+        let nothing = HiddenLoad { interval_per_s: None, ..bound };
+        assert!(hidden(&nothing).contains("the demand behind it is unknown"), "{}", hidden(&nothing));
+    }
 }

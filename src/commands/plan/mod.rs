@@ -41,6 +41,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if arguments.pictures.are_asked() {
             return Err(Failure::Usage("--html and --svg show designs, but --calibrate describes a device".into()));
         }
+        if arguments.demand.is_typed() || arguments.from.is_asked()? {
+            return Err(Failure::Usage(
+                "--calibrate describes a device and plans nothing; plan with the description (--catalogue)".into(),
+            ));
+        }
         return arguments.calibration.run(arguments.json);
     }
     if arguments.from.is_asked()? {

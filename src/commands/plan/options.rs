@@ -211,6 +211,11 @@ impl DemandOptions {
         Ok(response.map(|target_s| ResponseTarget { target_s, of }))
     }
 
+    /// Whether a load is typed.
+    pub fn is_typed(&self) -> bool {
+        self.reads.is_some() || self.writes.is_some()
+    }
+
     /// Looks for what a log says itself.
     pub fn check_beside_log(&self) -> Result<(), Failure> {
         let typed = [
@@ -351,13 +356,20 @@ impl LimitOptions {
             return Err(usage("--spares is for levels with redundancy, but --levels has none of them"));
         }
         let cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
-        let volumes_alone = limits.instance.is_some() || !limits.only.is_empty() && limits.only.iter().all(cloud);
-        let levels = ["--levels", "--spares"].into_iter().zip([!self.levels.is_empty(), self.spares.is_some()]);
-        match levels.into_iter().find(|(_, given)| *given && volumes_alone) {
-            Some((option, _)) => {
-                let volumes = if limits.instance.is_some() { "--instance" } else { "--only" };
-                Err(usage(format!("{option} is for drives, but {volumes} is for cloud volumes")))
-            }
+        let only_cloud = !limits.only.is_empty() && limits.only.iter().all(cloud);
+        let volumes = match (limits.instance.is_some(), only_cloud, limits.names_volumes_alone()) {
+            (true, ..) => "--instance is for cloud volumes",
+            (_, true, _) => "--only is for cloud volumes",
+            (.., true) => "--drives names only cloud volumes",
+            _ => return Ok(()),
+        };
+        let options = [
+            ("--levels", !self.levels.is_empty()),
+            ("--spares", self.spares.is_some()),
+            ("--stripe-unit", !self.stripe_unit.is_empty()),
+        ];
+        match options.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(usage(format!("{option} is for drives, but {volumes}"))),
             None => Ok(()),
         }
     }

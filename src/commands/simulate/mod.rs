@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(flatten)]
     running: system::SimulateOptions,
     /// Replay a trace of measured response times, one request at a time
-    #[arg(long, value_name = "TRACE", requires = "drive", help_heading = "Replay")]
+    #[arg(long, value_name = "TRACE", requires = "drive", conflicts_with = "calibrate", help_heading = "Replay")]
     replay: Option<PathBuf>,
     /// The drive: a `.diskspecs` or `.parv` file of DiskSim
     #[arg(long, value_name = "FILE", requires = "replay", help_heading = "Replay")]
@@ -62,6 +62,9 @@ pub struct Pictures {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_asked() {
+        if arguments.pictures.are_asked() {
+            return Err(Failure::Usage("--html and --svg show simulations, but --calibrate describes a device".into()));
+        }
         return arguments.calibration.run(arguments.json);
     }
     arguments.pictures.check()?;

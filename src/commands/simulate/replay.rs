@@ -1,6 +1,7 @@
 //! `simulate --replay TRACE --drive FILE`: replays a measured trace on a
 //! described drive, and says how far the prediction is from what was measured.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -115,6 +116,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     let mut trace = diskwright_traces::open(&[path.to_owned()])?;
     let mut requests: Vec<ReplayRequest> = Vec::new();
     let (mut last_done, mut overlapping, mut left) = (0, 0_u64, 0_u64);
+    let mut devices: BTreeSet<u16> = BTreeSet::new();
     for request in &mut trace {
         let request = request?;
         let Some((measured, done)) = measured(&request) else {
@@ -127,6 +129,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
             last.pause = u64::try_from(pause).unwrap_or(0);
         }
         last_done = done;
+        devices.insert(request.device);
         requests.push(measured);
     }
     if requests.is_empty() {
@@ -136,6 +139,9 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     if left > 0 {
         let what = "without a response time, or neither read nor write,";
         notes.push(plural(left, &format!("request {what} was left out"), &format!("requests {what} were left out")));
+    }
+    if devices.len() > 1 {
+        notes.push(format!("the trace has requests of {} devices; all are replayed on the one drive", devices.len()));
     }
     if overlapping > 0 {
         let early = plural(overlapping, "request", "requests");

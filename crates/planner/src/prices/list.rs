@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{HardwarePrice, InstanceCaps, VolumeOffer, day_number};
+use super::{ByteBurstRule, HardwarePrice, InstanceCaps, VolumeOffer, day_number};
 use crate::paths::ControllerOffer;
 
 /// Rows of a file.
@@ -205,7 +205,14 @@ impl PriceList {
             if caps.into_iter().flatten().any(|cap| !is_above_0(cap.iops) || !is_above_0(cap.mb_s)) {
                 return Err((row.id.clone(), "mb_s and iops: expected more than 0".into()));
             }
+            // what is more than the baseline is what credits pay for
+            if row.most.is_some_and(|most| most.iops < row.baseline.iops || most.mb_s < row.baseline.mb_s) {
+                return Err((row.id.clone(), "most: expected at least the baseline".into()));
+            }
             check_date(&row.date).map_err(|message| (row.id.clone(), message))?;
+        }
+        for row in &self.groups {
+            check_rates(row).map_err(|message| (row.id.clone(), message))?;
         }
         let groups = self.groups.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
         let drives = self.drives.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
@@ -234,6 +241,56 @@ fn replace<T>(rows: &mut Vec<T>, other: Vec<T>, id: impl Fn(&T) -> &String) {
 
 fn is_above_0(value: f64) -> bool {
     value > 0.0 && value.is_finite()
+}
+
+fn is_from_0(value: f64) -> bool {
+    value >= 0.0 && value.is_finite()
+}
+
+/// Rates of failures are shares, not percentages.
+fn check_rates(row: &DriveGroup) -> Result<(), String> {
+    if let Some(spec) = &row.spec
+        && !(is_above_0(spec.mtbf_hours) && (0.0..1.0).contains(&spec.errors_per_bit))
+    {
+        return Err("spec: expected mtbf_hours above 0, and errors_per_bit from 0 to below 1".into());
+    }
+    match &row.field {
+        Some(field) if !(field.afr > 0.0 && field.afr < 1.0) => {
+            Err(format!("field: afr {}; expected a share above 0 and below 1, such as 0.0136 for 1.36 %", field.afr))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a volume may do, for ever and for a while.
+fn check_limits(row: &VolumeOffer) -> Result<(), String> {
+    for limit in [&row.iops, &row.rate] {
+        let above = limit.with_above.iter().flatten().copied();
+        let mut amounts = [Some(limit.with), limit.free, Some(limit.grows_per_gib)].into_iter().flatten().chain(above);
+        if !is_above_0(limit.most) {
+            return Err("most: expected more than 0".into());
+        }
+        if !amounts.all(is_from_0) {
+            return Err("with, free, with_above and grows_per_gib: expected 0 or more".into());
+        }
+        if ![limit.per_gib, limit.per_iops].into_iter().flatten().all(is_above_0) {
+            return Err("per_gib and per_iops: expected more than 0".into());
+        }
+    }
+    let mut burst = row.burst.iter().flat_map(|rule| [rule.iops, rule.credits, rule.below_gib]);
+    if !burst.all(is_above_0) {
+        return Err("burst: expected more than 0".into());
+    }
+    let own = |rule: &ByteBurstRule| {
+        let amounts = [rule.rate, rule.rate_per_gib, rule.credits, rule.credits_per_gib];
+        amounts.into_iter().all(is_from_0) && is_above_0(rule.most) && is_above_0(rule.below_gib)
+    };
+    if let Some(rule) = &row.byte_burst
+        && !own(rule)
+    {
+        return Err("byte_burst: expected most and below_gib above 0, and the others 0 or more".into());
+    }
+    Ok(())
 }
 
 fn check_date(date: &str) -> Result<(), String> {
@@ -271,8 +328,9 @@ fn check_volume(row: &VolumeOffer) -> Result<(), String> {
     if single.into_iter().flatten().chain(tiers).any(|value| !is_above_0(value)) {
         return Err("price: expected more than 0; omit what is unknown".into());
     }
-    if !is_above_0(row.iops.most) || !is_above_0(row.rate.most) {
-        return Err("most: expected more than 0".into());
+    check_limits(row)?;
+    if row.afr.is_some_and(|[low, high]| !(0.0 <= low && low <= high && high < 1.0)) {
+        return Err("afr: expected two shares below 1, the lower first".into());
     }
     match diskwright_simulator::catalogue::find(&row.like) {
         Some(entry) if matches!(entry.kind, diskwright_simulator::catalogue::EntryKind::Volume(_)) => Ok(()),

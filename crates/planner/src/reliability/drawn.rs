@@ -9,7 +9,7 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::theory::unreadable;
 
-use super::{MemberReliability, YEAR_HOURS, mtbf_hours};
+use super::{MemberReliability, YEAR_HOURS, afr, mtbf_hours};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,8 +58,25 @@ fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
     }
 }
 
+/// A mirror of stripe sets as its two sets: each is lost with any of its members, and read as a whole to rebuild the
+/// other.
+fn of_sets(plan: &MissionPlan) -> MissionPlan {
+    if plan.level != ArrayLevel::Raid01 {
+        return *plan;
+    }
+    let each = (f64::from(plan.members) / 2.0).max(1.0);
+    MissionPlan {
+        level: ArrayLevel::Raid1,
+        members: 2,
+        member: MemberReliability { afr: afr(mtbf_hours(plan.member.afr) / each), ..plan.member },
+        member_bytes: plan.member_bytes * each,
+        ..*plan
+    }
+}
+
 /// Draws so many missions.
 pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
+    let plan = &of_sets(plan);
     let (sets, n, survives) = sets(plan.level, plan.members);
     let mut rng = Rng::new(seed, u64::from(plan.members));
     let (mut lost, mut lost_share) = (0u32, 0.0);

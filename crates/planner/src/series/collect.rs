@@ -130,8 +130,8 @@ impl LoadCollector {
                 }
             }
         }
-        let swaps_elsewhere = !self.only.is_empty() && !found.holds_swap(self.topology.as_ref());
-        let LogDevices { object, fronts, in_memory, filesystems, notes } = found;
+        let swaps_elsewhere = found.swaps_elsewhere(self.topology.as_ref(), !self.only.is_empty());
+        let LogDevices { fronts, in_memory, filesystems, notes } = found;
         for note in notes {
             if !self.series.notes.contains(&note) {
                 self.series.notes.push(note);
@@ -139,7 +139,7 @@ impl LoadCollector {
         }
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
-        let plans = |instance: &String| -> Plans {
+        let plans = |object: &str, instance: &str| -> Plans {
             std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
         };
         let fronts = fronts
@@ -149,7 +149,7 @@ impl LoadCollector {
                 inverted: front.inverted,
                 level: front.level,
                 members: front.members,
-                instances: front.instances.iter().map(&plans).collect(),
+                instances: front.instances.iter().map(|instance| plans(front.object, instance)).collect(),
             })
             .collect();
         self.used_now = vec![f64::NAN; filesystems.len()];
@@ -171,8 +171,11 @@ impl LoadCollector {
 
     /// The place of a device among those that are known.
     fn place(&mut self, front: &FrontDevice) -> usize {
+        let holds_swap = front.holds_swap(self.topology.as_ref());
         let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
         if let Some(index) = self.series.fronts.iter().position(known) {
+            let known = &mut self.series.fronts[index];
+            known.holds_swap = known.holds_swap.max(holds_swap);
             return index;
         }
         self.series.fronts.push(FrontLoad {
@@ -185,6 +188,8 @@ impl LoadCollector {
             sums: FrontSums::default(),
             curve: LoadCurve::default(),
             loaded: Vec::new(),
+            loaded_s: 0.0,
+            holds_swap,
         });
         self.series.fronts.len() - 1
     }
@@ -269,6 +274,15 @@ impl LoadCollector {
             values.split();
             self.series.split_by_bytes = true;
         }
+        for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
+            if plans[bytes].is_none() && plans[count].is_some() {
+                values.rows[bytes].fill(0.0);
+                let note = "the log counts requests of some disks without bytes, so its bytes are too few";
+                if !self.series.notes.iter().any(|known| known == note) {
+                    self.series.notes.push(note.into());
+                }
+            }
+        }
         values.complete();
         values
     }
@@ -308,7 +322,11 @@ impl LoadCollector {
             }
             let number = first + index;
             front.curve.add(front.member_load(reads, writes), &tick_sums);
-            if queue >= 2.0 * front.members as f64 && front.loaded.len() < MOST_LOADED {
+            if queue < 2.0 * front.members as f64 {
+                continue;
+            }
+            front.loaded_s += seconds;
+            if front.loaded.len() < MOST_LOADED {
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
                 front.loaded.push(LoadedTick { number: number as u32, seconds: seconds as f32, requests, queue });
             }
@@ -377,12 +395,15 @@ impl LoadCollector {
                 self.series.used.push((tick.time_ns, sum));
             }
             if self.series.used.len() >= MOST_USED {
-                self.used_every_ns = (self.used_every_ns * 2).max(10_000_000_000);
                 let mut calls = 0;
                 self.series.used.retain(|_| {
                     calls += 1;
                     calls % 2 == 1
                 });
+                // as far apart as those that are left, so that every part of the log weighs alike
+                let ends = self.series.used.first().zip(self.series.used.last());
+                let span_ns = ends.map_or(0, |((first, _), (last, _))| last - first);
+                self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used.len().max(1) as i64);
             }
         }
     }

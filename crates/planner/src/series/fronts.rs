@@ -1,12 +1,14 @@
 //! Which devices of a log count: those that programs ask, each I/O once. Arrays
-//! stand for their members, leaves for themselves.
+//! stand for their members, leaves for themselves, and partitions beside those of an array too.
 
-use diskwright_base::{DeviceClass, RaidLevel, Schema, Topology};
+use diskwright_base::{DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
 /// A device that programs ask, by the instances that its load is computed from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FrontDevice {
     pub name: String,
+    /// `physical_disk`, or `logical_disk`: of partitions, and where that is all there is.
+    pub object: &'static str,
     /// Itself; its members, where it is not measured.
     pub instances: Vec<String>,
     pub inverted: bool,
@@ -17,8 +19,6 @@ pub(super) struct FrontDevice {
 
 /// What of a schema is summed.
 pub(super) struct LogDevices {
-    /// `physical_disk`, or `logical_disk` where that is all there is.
-    pub object: &'static str,
     pub fronts: Vec<FrontDevice>,
     /// Devices in memory: swapping to them is no disk's load.
     pub in_memory: Vec<String>,
@@ -48,12 +48,16 @@ impl LogDevices {
             let disks = self.fronts.clone();
             for name in &stacked {
                 let under = |lower: &&String| reaches(topology, name, lower, 0);
-                let disk = disks.iter().find(|front| front.shares(name, topology)).map(|front| &front.name);
+                // where nothing is known of a partition, its name says whose it is
+                let is_named_after =
+                    |front: &FrontDevice| topology.device(name).is_none() && name.starts_with(&front.name);
+                let holds = |front: &&FrontDevice| front.shares(name, topology) || is_named_after(front);
+                let disk = disks.iter().find(holds).map(|front| &front.name);
                 match disk.or_else(|| stacked.iter().find(under)) {
                     Some(host) => left_out.within.push((name.clone(), self.told_within(name, host, topology))),
                     None => self.fronts.push(FrontDevice {
                         level: topology.device(name).and_then(|device| device.level),
-                        ..lone(name, Some(topology))
+                        ..lone(name, Some(topology), object_of(schema, name).unwrap_or(DISK))
                     }),
                 }
             }
@@ -70,9 +74,9 @@ impl LogDevices {
 
     /// Names that were asked for of measured devices that stand on others, each once.
     fn stacked(&self, only: &[String], schema: &Schema) -> Vec<String> {
-        let measured = schema.instances("physical_disk");
+        let is_measured = |name: &&String| object_of(schema, name).is_some() && !self.in_memory.contains(name);
         let mut stacked: Vec<String> = Vec::new();
-        for name in only.iter().filter(|name| measured.contains(&name.as_str()) && !self.in_memory.contains(name)) {
+        for name in only.iter().filter(is_measured) {
             if !stacked.contains(name) && !self.fronts.iter().any(|front| front.is(name)) {
                 stacked.push(name.clone());
             }
@@ -95,10 +99,13 @@ impl LogDevices {
         )
     }
 
-    /// Whether a swap area lies on one of the devices.
-    pub fn holds_swap(&self, topology: Option<&Topology>) -> bool {
-        let mut swaps = topology.into_iter().flat_map(|t| &t.swaps);
-        swaps.any(|swap| self.fronts.iter().any(|front| front.carries(&swap.device, topology)))
+    /// Whether swapping is no part of the devices' load. Where nobody knows, it is part of the load of all disks, but
+    /// not of that of some.
+    pub fn swaps_elsewhere(&self, topology: Option<&Topology>, is_choice: bool) -> bool {
+        match self.fronts.iter().filter_map(|front| front.holds_swap(topology)).max() {
+            Some(holds) => !holds,
+            None => is_choice,
+        }
     }
 }
 
@@ -107,29 +114,63 @@ impl FrontDevice {
         self.name == name || self.leaves.iter().any(|leaf| leaf == name)
     }
 
-    /// Whether what lies on `device` is served by this one.
+    /// Whether what lies on `device` is served by this one. An array that is measured serves what stands on it, and not
+    /// what else its disks hold.
     fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
-        let on_it =
-            |t: &Topology| t.leaves(device).iter().any(|leaf| self.is(leaf)) || reaches(t, device, &self.name, 0);
-        self.is(device) || topology.is_some_and(on_it)
+        let by_disk = self.is_by_disk();
+        let on_disk = |t: &Topology| t.leaves(device).iter().any(|leaf| self.is(leaf));
+        let on_it = |t: &Topology| reaches(t, device, &self.name, 0) || by_disk && on_disk(t);
+        self.name == device || by_disk && self.is(device) || topology.is_some_and(on_it)
     }
 
-    /// Whether requests of the device of this name are measured here too: it stands on what is measured, or under it.
+    /// Whether a swap area lies on it; `None` where the place of one is unknown, or there is none.
+    pub fn holds_swap(&self, topology: Option<&Topology>) -> Option<bool> {
+        let known = topology?;
+        let in_memory = |name: &str| known.device(name).is_some_and(|device| device.class == DeviceClass::Memory);
+        let areas = known.swaps.iter().map(|swap| swap.device.as_str());
+        let areas: Vec<&str> = areas.filter(|name| !in_memory(name)).collect();
+        if areas.iter().any(|device| !device.is_empty() && self.carries(device, topology)) {
+            return Some(true);
+        }
+        let is_unknown = areas.is_empty() || areas.contains(&"");
+        (!is_unknown).then_some(false)
+    }
+
+    /// Whether all requests to its disks count here.
+    fn is_by_disk(&self) -> bool {
+        self.instances.iter().all(|own| self.leaves.contains(own))
+    }
+
+    /// Whether requests of the device of this name are measured here too: it is what is measured, or on or under it.
     fn shares(&self, name: &str, topology: &Topology) -> bool {
-        self.instances.iter().any(|own| reaches(topology, name, own, 0) || reaches(topology, own, name, 0))
+        let on = |own: &str| own == name || reaches(topology, name, own, 0) || reaches(topology, own, name, 0);
+        self.instances.iter().any(|own| on(own))
+    }
+}
+
+/// Object of whole devices.
+const DISK: &str = "physical_disk";
+/// Object of partitions and volumes.
+const PART: &str = "logical_disk";
+
+/// Where the requests of a device are counted.
+fn object_of(schema: &Schema, name: &str) -> Option<&'static str> {
+    match schema.instances(DISK).contains(&name) {
+        true => Some(DISK),
+        false => counts_requests(schema, name).then_some(PART),
     }
 }
 
 pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
-    let mut object = "physical_disk";
+    let mut object = DISK;
     let mut disks = diskwright_diagnosis::disks(schema, topology);
     if disks.is_empty() {
-        object = "logical_disk";
+        object = PART;
         disks = schema.instances(object).into_iter().filter(|i| counts_requests(schema, i)).collect();
         let single: Vec<&str> = disks.iter().copied().filter(|i| !i.eq_ignore_ascii_case("_total")).collect();
         disks = if single.is_empty() { disks } else { single };
     }
-    let measured = |name: &str| schema.instances("physical_disk").contains(&name);
+    let measured = |name: &str| schema.instances(DISK).contains(&name);
     let mut notes = Vec::new();
     let mut fronts: Vec<FrontDevice> = Vec::new();
     let mut covered: Vec<String> = Vec::new();
@@ -145,9 +186,15 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
             notes.push(format!("{set}: only {} of its {} disks are in the log", known.len(), leaves.len()));
         }
         covered.extend(known.iter().cloned());
+        let (object, instances) = match (is_measured, on_partitions(device, schema, topology)) {
+            (true, _) => (DISK, vec![set.to_owned()]),
+            (false, true) => (PART, device.below.clone()),
+            (false, false) => (object, known.clone()),
+        };
         fronts.push(FrontDevice {
             name: set.to_owned(),
-            instances: if is_measured { vec![set.to_owned()] } else { known.clone() },
+            object,
+            instances,
             inverted: !is_measured,
             level: device.level,
             members: topology.spindles(set),
@@ -155,14 +202,16 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
         });
     }
     let alone = disks.iter().filter(|disk| !covered.iter().any(|c| c == *disk));
-    fronts.extend(alone.map(|disk| lone(disk, topology)));
-    notes.extend(fronts.iter().filter(|f| f.inverted).flat_map(|f| shared(f, topology)));
+    fronts.extend(alone.map(|disk| lone(disk, topology, object)));
+    let beside = topology.map_or(Vec::new(), |topology| beside(&fronts, schema, topology));
+    fronts.extend(beside);
+    notes.extend(fronts.iter().filter(|f| f.inverted && f.is_by_disk()).flat_map(|f| shared(f, topology)));
     let memory = |name: &&str| {
         let class = topology.and_then(|t| t.device(name)).map(|d| d.class);
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
     };
-    let in_memory = schema.instances("physical_disk").into_iter().filter(memory).map(str::to_owned).collect();
-    LogDevices { object, fronts, in_memory, filesystems: filesystems(schema, topology), notes }
+    let in_memory = schema.instances(DISK).into_iter().filter(memory).map(str::to_owned).collect();
+    LogDevices { fronts, in_memory, filesystems: filesystems(schema, topology), notes }
 }
 
 fn counts_requests(schema: &Schema, instance: &str) -> bool {
@@ -170,11 +219,31 @@ fn counts_requests(schema: &Schema, instance: &str) -> bool {
     names.iter().any(|name| schema.column(name, instance).is_some())
 }
 
+/// Whether the members of an array are partitions that are measured: what else their disks do is then no part of it.
+fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
+    let is_measured = |name: &String| {
+        let kind = topology.device(name).map(|device| device.kind);
+        kind == Some(DeviceKind::Partition) && object_of(schema, name) == Some(PART)
+    };
+    !array.below.is_empty() && array.below.iter().all(is_measured)
+}
+
+/// Partitions of disks that only count as arrays on other partitions of them: nothing else has their load.
+fn beside(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<FrontDevice> {
+    let is_beside = |device: &&diskwright_base::Device| {
+        let is_part = device.kind == DeviceKind::Partition && device.class != DeviceClass::Memory;
+        is_part && !fronts.iter().any(|front| front.shares(&device.name, topology))
+    };
+    let found = topology.devices.iter().filter(is_beside);
+    found.filter_map(|part| Some(lone(&part.name, Some(topology), object_of(schema, &part.name)?))).collect()
+}
+
 /// A disk by itself: hidden members are those of a hardware array.
-fn lone(disk: &str, topology: Option<&Topology>) -> FrontDevice {
+fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontDevice {
     let device = topology.and_then(|t| t.device(disk));
     FrontDevice {
         name: disk.to_owned(),
+        object,
         instances: vec![disk.to_owned()],
         inverted: false,
         level: device.and_then(|d| d.level),

@@ -58,14 +58,15 @@ pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> 
     if ticks.len() < LEAST_TICKS || elasticity(front)? > PLATEAU {
         return None;
     }
-    let saturated_s: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    let kept_s: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
     let mean = |of: fn(&super::LoadedTick) -> f32| {
-        ticks.iter().map(|t| f64::from(of(t)) * f64::from(t.seconds)).sum::<f64>() / saturated_s
+        ticks.iter().map(|t| f64::from(of(t)) * f64::from(t.seconds)).sum::<f64>() / kept_s
     };
     let (plateau, queue) = (mean(|t| t.requests), mean(|t| t.queue));
     let mut found = HiddenLoad {
         device: front.name.clone(),
-        saturated_s,
+        // of a long log, not every tick is kept
+        saturated_s: front.loaded_s.max(kept_s),
         plateau_per_s: plateau,
         queue,
         think_s: None,
@@ -74,7 +75,7 @@ pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> 
         interval_per_s: None,
         method: String::new(),
     };
-    let tick_s = saturated_s / ticks.len() as f64;
+    let tick_s = kept_s / ticks.len() as f64;
     match population {
         Some(population) => known_population(&mut found, population),
         None => by_correlation(&mut found, correlation(front), tick_s, rise(front)),

@@ -266,7 +266,8 @@ impl Busy {
             false => UNKNOWN_SIZE,
         };
         let rate = |count: f64| reached * options.comfort * count / all;
-        let queue = Some(self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
+        // more of the load keeps more of the requests in flight
+        let queue = Some(options.comfort * self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
         Demand {
             read_size_bytes: size(self.read_bytes, self.reads),
             write_size_bytes: size(self.write_bytes, self.writes),

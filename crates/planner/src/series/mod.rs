@@ -80,8 +80,12 @@ pub struct FrontLoad {
     pub sums: FrontSums,
     /// By load on each member.
     pub curve: LoadCurve,
-    /// Ticks with more than two requests in flight for each member.
+    /// Ticks with more than two requests in flight for each member, the first of them.
     pub loaded: Vec<LoadedTick>,
+    /// Seconds of all such ticks.
+    pub loaded_s: f64,
+    /// Whether a swap area lies on it; `None` where nobody knows.
+    pub holds_swap: Option<bool>,
 }
 
 /// A tick of a device at which requests were waiting.

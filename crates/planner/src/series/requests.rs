@@ -78,6 +78,8 @@ impl RequestLoad {
             sums: FrontSums::default(),
             curve: LoadCurve::default(),
             loaded: Vec::new(),
+            loaded_s: 0.0,
+            holds_swap: None,
         };
         let queue_known = self.incomplete == 0;
         for (index, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {

@@ -265,13 +265,30 @@ impl Scenario<'_> {
         self.answer(&self.model.with_level(to), self.point, self.population, notes)
     }
 
-    /// Share of the requests that is swapping.
+    /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, where that is
+    /// known.
     fn swap_share(&self, series: &LoadSeries) -> f64 {
-        let all: f64 = series.fronts.iter().map(|f| f.sums.reads + f.sums.writes).sum();
+        let holds = |front: &FrontLoad| front.holds_swap == Some(true);
+        let is_known = series.fronts.iter().any(holds);
+        if is_known && !holds(self.front) {
+            return 0.0;
+        }
+        let holders = series.fronts.iter().filter(|front| !is_known || holds(front));
+        let all: f64 = holders.map(|f| f.sums.reads + f.sums.writes).sum();
         if all > 0.0 { (series.swap[2] / all).min(1.0) } else { 0.0 }
     }
 
+    /// What to say where all swapping is on other devices than this one.
+    fn swaps_elsewhere(&self, series: &LoadSeries) -> Option<String> {
+        let name = &self.front.name;
+        let is_elsewhere = series.swap[2] > 0.0 && self.swap_share(series) == 0.0;
+        is_elsewhere.then(|| format!("{name} holds no swap area; ask for the device that does (--device)"))
+    }
+
     fn memory(&self, series: &LoadSeries, bytes: f64) -> Result<WhatIf, WhatIfError> {
+        if let Some(because) = self.swaps_elsewhere(series) {
+            return Err(self.refused(because));
+        }
         let share = self.swap_share(series);
         let mut notes = Vec::new();
         let gone = match series.swapped_out {
@@ -300,6 +317,9 @@ impl Scenario<'_> {
     }
 
     fn move_swap(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
+        if let Some(because) = self.swaps_elsewhere(series) {
+            return Err(self.names(because));
+        }
         let share = self.swap_share(series);
         if share == 0.0 {
             return Err(self.names("the log shows no swapping on disks, so there is nothing to move"));

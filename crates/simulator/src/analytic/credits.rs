@@ -101,9 +101,11 @@ fn limit(system: &System, group: usize, which: usize) -> RateLimit {
 /// Credits that go in a second.
 fn drawn(system: &System, credits: &CreditsLeft, state: &SteadyState) -> f64 {
     let limit = limit(system, credits.group, credits.which);
-    let name = &system.drives[credits.group].name;
+    let before: u32 = system.drives[..credits.group].iter().map(|group| group.count).sum();
+    let own = before..before + system.drives[credits.group].count;
+    let names: Vec<String> = own.map(|drive| system.drive_name(drive)).collect();
     // volumes of a group that are used by different targets: the one that is used most
-    let used = state.limits.iter().filter(|(drive, _)| drive.starts_with(name.as_str()));
+    let used = state.limits.iter().filter(|(drive, _)| names.contains(drive));
     let used = used.map(|(_, busy)| busy[credits.which]).fold(0.0, f64::max);
     let over = used * limit.burst - limit.baseline;
     if over > 1e-6 * limit.baseline { over } else { 0.0 }
