@@ -363,10 +363,13 @@ fn bookmarks_come_from_our_own_page_only() {
     assert_eq!(status(&served.post(&"x".repeat(17_000), &own).0), "413");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 1, "nothing was set so far");
+    let marks = || served.json("/api/range")["marks"].as_array().map_or(0, Vec::len);
+    assert_eq!(marks(), 1);
     let (head, answer) = served.post(&body, &own);
     assert_eq!(status(&head), "200", "{answer}");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 2, "{}", shown["bookmarks"]);
+    assert_eq!(marks(), 2, "the page has it too, though it is earlier than the end of the log");
 }
 
 #[test]

@@ -159,7 +159,8 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     // a log that grows has other answers
     let (first, last) = host.range();
     let (found, is_done) = host.source.alerts((first, last));
-    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}", request.path, host.is_read(), found.len());
+    let marks = host.with_overview(|overview| overview.marks.len()).unwrap_or(0);
+    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}:{marks}", request.path, host.is_read(), found.len());
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
     }
@@ -332,7 +333,7 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     if !(first - ROUNDING..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
         return Err("the bookmark's time is outside of the log".into());
     }
-    host.source.mark(time_ns, text)?;
+    host.mark(time_ns, text)?;
     Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))
 }
 

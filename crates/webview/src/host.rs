@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use diskwright_base::{LogPiece, Schema, latency_view};
+use diskwright_base::{LogPiece, Note, Schema, latency_view};
 use diskwright_dashboard::overview::LogOverview;
 use diskwright_dashboard::{DashboardView, ViewWindow, Viewer};
 use diskwright_diagnosis::Verdict;
@@ -187,6 +187,17 @@ impl HostState {
     /// What the overview says, once there is one.
     pub fn with_overview<T>(&self, of: impl FnOnce(&LogOverview) -> T) -> Option<T> {
         self.overview.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(of)
+    }
+
+    /// Sets a bookmark. It is put into the overview too, which reads only what comes after its last tick: a bookmark
+    /// may be earlier.
+    pub fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        self.source.mark(time_ns, text)?;
+        let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(overview) = guard.as_mut() {
+            overview.push(&LogPiece::Note(Note::new(time_ns, Note::BOOKMARK, text)));
+        }
+        Ok(())
     }
 
     /// The view of a moment; `judged_ns` before it were judged, over `shown_ns` values are means.
