@@ -126,7 +126,8 @@ impl HostState {
         self.source.prepare()?;
         self.refresh()?;
         let (first, last) = self.range();
-        let is_first = self.overview.read().unwrap_or_else(PoisonError::into_inner).is_none();
+        // a machine whose clock was set back has forgotten what comes a second time, and so does its overview
+        let is_first = self.with_overview(|overview| overview.until_ns <= last) != Some(true);
         if is_first {
             let fresh = LogOverview::new(self.settings.panels.clone(), first, self.source.interval_ns());
             *self.overview.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
@@ -244,6 +245,9 @@ impl HostState {
         let newest = format!("\"range_ms\":{range},\"series\":{series},\"view\":{view}");
         let mut frames = lock(&self.frames);
         (frames.newest, frames.until_ns) = (newest, last);
+        if last < before {
+            frames.recent.clear();
+        }
         frames.recent.extend(rows.iter().cloned());
         let extra = frames.recent.len().saturating_sub(RECENT);
         frames.recent.drain(..extra);

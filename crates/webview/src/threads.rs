@@ -133,6 +133,8 @@ mod tests {
     struct AwayAtFirst {
         tries: Arc<Mutex<Vec<Instant>>>,
         fails: usize,
+        /// When ticks ended, in the order in which they came.
+        seconds: Arc<Mutex<Vec<i64>>>,
     }
 
     impl HostSource for AwayAtFirst {
@@ -147,7 +149,7 @@ mod tests {
         fn history(&self) -> Result<Box<dyn History + '_>, String> {
             let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
             let (schema, mut history) = (Arc::new(Schema::new(vec![series])), RecentHistory::new(1 << 20));
-            for second in 1..=5 {
+            for second in self.seconds.lock().unwrap().iter() {
                 let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
                 history.push(&schema, tick, &[1.0]);
             }
@@ -179,13 +181,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
+    fn state(source: AwayAtFirst) -> HostState {
         let pack = packs::builtin("default").unwrap().unwrap();
         let settings = WebSettings { panels: Panels::builtin(), pack, ceilings: Vec::new(), version: String::new() };
+        HostState::new(Box::new(source), Arc::new(settings))
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_the_overview_anew() {
+        let seconds = Arc::new(Mutex::new(vec![1001, 1002, 1003]));
+        let host = state(AwayAtFirst { tries: Arc::default(), fails: 0, seconds: Arc::clone(&seconds) });
+        host.read().unwrap();
+        assert_eq!(host.with_overview(|overview| overview.until_ns), Some(1_003_000_000_000));
+        // memory forgets what was said of the time that comes again
+        seconds.lock().unwrap().extend([501, 502, 503]);
+        host.read().unwrap();
+        assert_eq!(host.with_overview(|overview| overview.until_ns), Some(503_000_000_000));
+        let counters = ["physical_disk.reads_per_s".to_owned()];
+        let stretch = (501_000_000_000, 503_000_000_000);
+        let lines = host.with_overview(|overview| overview.reducer.lines(&counters, stretch, 2)).unwrap();
+        assert_eq!(lines[0].mean, [Some(1.0), Some(1.0)], "{lines:?}");
+    }
+
+    #[test]
+    fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
         let tries = Arc::new(Mutex::new(Vec::new()));
-        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2 };
-        let hosts = Arc::new(vec![Arc::new(HostState::new(Box::new(source), Arc::new(settings)))]);
+        let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));
+        let hosts = Arc::new(vec![Arc::new(state(AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds }))]);
         let (begin, asked) = mpsc::channel();
         let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
         let maker = std::thread::spawn(move || make_overviews(&asked, &watched, &hub));

@@ -27,7 +27,7 @@ function setDevice(name) { S.device = S.device === name ? null : name; drawAll()
 
 function readout(at) {
   if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${clock(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
-  if (at === null || at === undefined) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
+  if (at == null) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
   const near = line => {
     let best = -1;
     for (let i = 0; i < line.x.length; i++) if (Math.abs(line.x[i] - at) <= line.step * 0.51 + 1 && line.mean[i] !== null) best = i;
@@ -114,7 +114,7 @@ function panelVerdict() {
     el("p", { className: `kicker ${kind}` }, `${sign} ${blamed(found.bottleneck)}${found.blames ? place : ""}`),
     el("p", { className: "sentence" }, found.sentence),
     el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
-    el("div", { className: "sure" }, el("b", {}, `${pct(found.confidence)}`), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
+    el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
 }
 const pct = x => Math.round(x * 100) + " %";
 const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
@@ -253,7 +253,7 @@ function fleet() {
     const sign = { bad: "▲", good: "✓", warn: "?" }[kind] || "…";
     return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
-      el("td", {}, found ? `${pct(found.confidence)}` : "–"),
+      el("td", {}, found ? pct(found.confidence) : "–"),
       el("td", { className: "text" }, one.fault || found?.sentence || ""),
       el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
   });

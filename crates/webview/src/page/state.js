@@ -136,7 +136,7 @@ let isReading = false;
 const remember = debounce(150, () => {
   if (S.host === null) { history.replaceState(null, "", location.pathname); return; }
   const words = new URLSearchParams();
-  const put = (name, value) => value !== null && value !== undefined && words.set(name, value);
+  const put = (name, value) => value != null && words.set(name, value);
   if (S.hosts.length > 1 || S.host) put("host", S.host);
   if (S.follow) put("last", Math.round(S.span)); else { put("from", Math.round(S.from)); put("to", Math.round(S.to)); }
   put("at", S.at === null ? null : Math.round(S.at));
