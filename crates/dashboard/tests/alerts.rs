@@ -4,7 +4,7 @@ mod alert_cases;
 
 use std::sync::Arc;
 
-use alert_cases::{CASES, PRESSURE, READS, usual};
+use alert_cases::{CASES, PRESSURE, READS, SPACE, usual};
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::packs;
@@ -122,13 +122,6 @@ fn a_filesystem_that_fills_up_within_a_day_is_told_and_a_slow_one_is_not() {
     assert!(filling(50e6).is_empty());
     assert!(filling(0.0).is_empty() && filling(-100e6).is_empty());
 }
-
-const SPACE: &[(&str, &str)] = &[
-    ("logical_disk.free_bytes", "/srv"),
-    ("logical_disk.total_bytes", "/srv"),
-    ("logical_disk.inodes_free", "/srv"),
-    ("logical_disk.inodes_total", "/srv"),
-];
 
 #[test]
 fn a_full_filesystem_is_told_and_an_image_is_not() {
@@ -522,6 +515,31 @@ fn time_of_which_nothing_is_known_proves_nothing() {
     let mut events = machine.tick(&[0.012]);
     events.extend(machine.last(600, &[f64::NAN]));
     assert_eq!(words(&events), [""; 0]);
+}
+
+#[test]
+fn a_pause_counts_neither_as_hold_time_nor_towards_the_end() {
+    // two seconds of waiting with an hour between them; the same where the clock is set forward
+    for note in [None, Some(Note::new(START, Note::CLOCK, "the clock was set forward"))] {
+        let mut machine = Machine::new(PRESSURE);
+        machine.engine.expect_pauses();
+        machine.last(10, &[0.0, 0.0]);
+        let mut events = machine.tick(&[0.5, 0.0]);
+        note.iter().for_each(|note| machine.engine.note(note));
+        machine.now += 3600 * SECOND;
+        events.extend(machine.tick(&[0.5, 0.0]));
+        events.extend(machine.last(60, &[0.0, 0.0]));
+        assert_eq!(words(&events), [""; 0]);
+    }
+    // one good second, a pause, and then it goes on
+    let mut machine = Machine::new(&[("physical_disk.stalled", "sda")]);
+    machine.engine.expect_pauses();
+    assert_eq!(words(&machine.last(10, &[1.0])), ["Begin disk.stall sda"]);
+    let mut events = machine.tick(&[0.0]);
+    machine.now += 3600 * SECOND;
+    events.extend(machine.last(10, &[1.0]));
+    assert_eq!(words(&events), [""; 0]);
+    assert_eq!(words(&machine.last(20, &[0.0])), ["End disk.stall sda"]);
 }
 
 #[test]

@@ -212,8 +212,8 @@ impl AlertEngine {
         });
         self.judge(&tick);
         self.vanished(&tick);
-        self.settle(tick.time_ns, &mut events);
         self.last = Some(tick);
+        self.settle(tick.time_ns, &mut events);
         self.clock_moved = false;
         self.gap_noted = false;
         events
@@ -240,6 +240,10 @@ impl AlertEngine {
         } else if !self.clock_moved {
             self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
             self.settle(tick.time_ns, events);
+        }
+        let pause_ns = tick.start_ns().saturating_sub(last.time_ns);
+        if pause_ns > 0 {
+            self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.pauses(pause_ns));
         }
         for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
             lanes.values_mut().for_each(|lane| lane.fails(tick.time_ns));
@@ -406,22 +410,24 @@ impl AlertEngine {
     /// When all rules of an alert have cleared for their time: the moment at which the last did.
     fn end(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
         let mut end_ns = open.alert.begin_ns;
+        // while no tick comes, nothing is known
+        let seen_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
         for (rule, instance) in &open.members {
-            let terms = self.rules[*rule].alert.as_ref()?;
+            let clear_hold_ns = ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
             let cleared = match self.clear_of[*rule] {
                 Some(clear) => {
                     let lane = self.lanes[clear].get(instance);
-                    lane.filter(|lane| lane.held_for(ns(terms.clear_hold_s))).and_then(|lane| lane.holds_since)
+                    lane.filter(|lane| lane.held_for(clear_hold_ns)).and_then(|lane| lane.holds_since)
                 }
                 None => None,
             };
             // a device that is gone has no clearing condition any more
             let lane = self.lanes[*rule].get(instance);
             let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
-            let fails = lane.map_or(Some(now_ns), |lane| lane.fails_since);
+            let failed = |lane: &RuleLane| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
+            let fails = lane.map_or(Some(now_ns), failed);
             let since = if self.clear_of[*rule].is_some() && !is_gone { cleared } else { fails };
-            let since = since.filter(|since| now_ns - since >= ns(terms.clear_hold_s))?;
-            end_ns = end_ns.max(since);
+            end_ns = end_ns.max(since?);
         }
         Some(end_ns)
     }

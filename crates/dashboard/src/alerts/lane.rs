@@ -12,6 +12,8 @@ pub(crate) struct RuleLane {
     pub held_until: i64,
     /// The same as `holds_since` of its not holding.
     pub fails_since: Option<i64>,
+    /// Time without ticks since it holds, or does not: nothing was measured in it.
+    pub paused_ns: i64,
     /// The leading condition's position and value at the last tick at which it held.
     pub lead: Option<(usize, f64)>,
     /// The number of the last tick at which the instance was there.
@@ -39,7 +41,9 @@ impl RuleLane {
 
     /// It holds from one moment, or an earlier one, to another.
     pub fn holds(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
-        self.holds_since.get_or_insert(since_ns);
+        if self.holds_since.is_none() {
+            (self.holds_since, self.paused_ns) = (Some(since_ns), 0);
+        }
         self.held_until = until_ns;
         self.fails_since = None;
         self.lead = lead;
@@ -47,13 +51,25 @@ impl RuleLane {
 
     /// It does not hold.
     pub fn fails(&mut self, since_ns: i64) {
-        self.fails_since.get_or_insert(since_ns);
+        if self.fails_since.is_none() {
+            (self.fails_since, self.paused_ns) = (Some(since_ns), 0);
+        }
         self.holds_since = None;
+    }
+
+    /// No tick came for so long: a rule was not seen to hold then, nor not to.
+    pub fn pauses(&mut self, pause_ns: i64) {
+        self.paused_ns = self.paused_ns.saturating_add(pause_ns);
     }
 
     /// True where it held for so long without a break.
     pub fn held_for(&self, hold_ns: i64) -> bool {
-        self.holds_since.is_some_and(|since| self.held_until - since >= hold_ns)
+        self.holds_since.is_some_and(|since| self.held_until - since - self.paused_ns >= hold_ns)
+    }
+
+    /// True where it did not hold for so long until a moment, which is the end of a tick.
+    pub fn failed_for(&self, hold_ns: i64, until_ns: i64) -> bool {
+        self.fails_since.is_some_and(|since| until_ns - since - self.paused_ns >= hold_ns)
     }
 
     /// The clock was set back: what began later begins now.
@@ -62,5 +78,6 @@ impl RuleLane {
             *since = (*since).min(time_ns);
         }
         self.held_until = self.held_until.min(time_ns);
+        self.paused_ns = 0;
     }
 }
