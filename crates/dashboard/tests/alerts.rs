@@ -543,6 +543,20 @@ fn a_pause_counts_neither_as_hold_time_nor_towards_the_end() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_makes_no_silence_longer() {
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(40, &[0.5, 0.0]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0])), ["End pressure.io "]);
+    machine.now -= 3600 * SECOND;
+    machine.last(600, &[0.0, 0.0]);
+    assert_eq!(words(&machine.last(60, &[0.5, 0.0])), ["Begin pressure.io "]);
+    // nor the time until an alert says again that it lasts
+    machine.now -= 3600 * SECOND;
+    let events = machine.last(610, &[0.5, 0.0]);
+    assert_eq!(events.iter().map(|event| event.change).collect::<Vec<_>>(), [AlertChange::Still]);
+}
+
+#[test]
 fn a_disk_that_is_read_no_more_ends_the_alert_on_its_reads() {
     let mut machine = Machine::new(READS);
     machine.last(1900, &[100.0, 0.2]);

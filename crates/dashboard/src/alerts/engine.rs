@@ -237,6 +237,7 @@ impl AlertEngine {
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
+            self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
         } else if !self.clock_moved {
             self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
             self.settle(tick.time_ns, events);
@@ -247,6 +248,16 @@ impl AlertEngine {
         }
         for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
             lanes.values_mut().for_each(|lane| lane.fails(tick.time_ns));
+        }
+    }
+
+    /// The clock was set back by so much: what lasts until a time of the clock lasts no longer for that.
+    fn set_back(&mut self, back_ns: i64) {
+        for silenced in &mut self.silenced {
+            silenced.until_ns = silenced.until_ns.saturating_sub(back_ns);
+        }
+        for open in &mut self.open {
+            open.stated_ns = open.stated_ns.saturating_sub(back_ns);
         }
     }
 
