@@ -5,6 +5,7 @@ mod alert_cases;
 use std::sync::Arc;
 
 use alert_cases::{CASES, PRESSURE, READS, SPACE, usual};
+use diskwright_base::moment::rfc3339;
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::packs;
@@ -554,6 +555,21 @@ fn a_clock_that_is_set_back_makes_no_silence_longer() {
     machine.now -= 3600 * SECOND;
     let events = machine.last(610, &[0.5, 0.0]);
     assert_eq!(events.iter().map(|event| event.change).collect::<Vec<_>>(), [AlertChange::Still]);
+}
+
+#[test]
+fn the_worst_value_is_that_since_the_rule_began_to_hold_with_the_time_of_its_tick() {
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(10, &[0.0, 0.0]);
+    let mut events = machine.tick(&[0.9, 0.0]);
+    let worst_ns = machine.now;
+    events.extend(machine.last(40, &[0.3, 0.0]));
+    let peak = &events[0].alert.peak;
+    assert!(peak.value.is_some_and(|value| (value - 0.9).abs() < 1e-9), "{peak:?}");
+    assert_eq!(peak.time, rfc3339(worst_ns));
+    machine.tick(&[0.95, 0.0]);
+    let now_ns = machine.now;
+    assert_eq!(machine.engine.open().next().map(|open| open.peak.time.clone()), Some(rfc3339(now_ns)));
 }
 
 #[test]

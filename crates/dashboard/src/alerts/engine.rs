@@ -343,6 +343,9 @@ impl AlertEngine {
     /// Raises, keeps and ends alerts as the lanes stand.
     fn settle(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
+        for (rule, lanes) in self.rules.iter().zip(&mut self.lanes) {
+            lanes.values_mut().for_each(|lane| lane.keep_worst(rule, now_ns));
+        }
         for rule in 0..self.rules.len() {
             let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| ns(terms.hold_s));
             let due = |(_, lane): &(&String, &RuleLane)| lane.held_for(hold_ns);

@@ -1,7 +1,7 @@
 //! One rule at one instance, from tick to tick.
 
 use diskwright_base::Tick;
-use diskwright_diagnosis::RuleTick;
+use diskwright_diagnosis::{Rule, RuleTick};
 
 /// Since when a rule holds at an instance, or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -16,6 +16,8 @@ pub(crate) struct RuleLane {
     pub paused_ns: i64,
     /// The leading condition's position and value at the last tick at which it held.
     pub lead: Option<(usize, f64)>,
+    /// The worst value since it holds, of the condition that led first: its position, the value, and when.
+    pub worst: Option<(usize, f64, i64)>,
     /// The number of the last tick at which the instance was there.
     pub seen: u64,
 }
@@ -42,7 +44,7 @@ impl RuleLane {
     /// It holds from one moment, or an earlier one, to another.
     pub fn holds(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
         if self.holds_since.is_none() {
-            (self.holds_since, self.paused_ns) = (Some(since_ns), 0);
+            (self.holds_since, self.paused_ns, self.worst) = (Some(since_ns), 0, None);
         }
         self.held_until = until_ns;
         self.fails_since = None;
@@ -70,6 +72,17 @@ impl RuleLane {
     /// True where it did not hold for so long until a moment, which is the end of a tick.
     pub fn failed_for(&self, hold_ns: i64, until_ns: i64) -> bool {
         self.fails_since.is_some_and(|since| until_ns - since - self.paused_ns >= hold_ns)
+    }
+
+    /// Remembers the worst value since it holds. Where another condition leads now, its value is of something else.
+    pub fn keep_worst(&mut self, rule: &Rule, time_ns: i64) {
+        let lead = self.lead.filter(|(_, value)| self.holds_since.is_some() && value.is_finite());
+        let Some((position, value)) = lead else { return };
+        let Some(condition) = rule.conditions().nth(position) else { return };
+        let is_worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };
+        if self.worst.is_none_or(|(first, known, _)| first == position && is_worse(known)) {
+            self.worst = Some((position, value, time_ns));
+        }
     }
 
     /// The clock was set back: what began later begins now.
