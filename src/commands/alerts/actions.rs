@@ -1,9 +1,10 @@
 //! What is done for an alert, in a thread of its own, so that no command and no address holds up a tick.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use diskwright_base::units::plural;
 use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
@@ -68,7 +69,16 @@ struct AlertActor {
 
 impl AlertActor {
     fn run(&mut self, events: &Receiver<AlertEvent>) {
-        while let Ok(event) = events.recv() {
+        loop {
+            let event = match events.recv_timeout(MINUTE) {
+                Ok(event) => event,
+                // what was left out is said though no other event comes
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tell_left_out();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             if self.syslog
                 && let Err(error) = syslog::write(&event)
             {
@@ -82,6 +92,7 @@ impl AlertActor {
             }
             self.act(&event);
         }
+        self.tell_left_out();
     }
 
     /// The rate limit; what it leaves out is said once it is over.
@@ -91,15 +102,19 @@ impl AlertActor {
             self.left_out += 1;
             return false;
         }
-        if self.left_out > 0 {
-            let count = std::mem::take(&mut self.left_out);
-            output::warn(format_args!(
-                "{count} alert events were skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times \
-                 per minute"
-            ));
-        }
+        self.tell_left_out();
         self.done.push(now);
         true
+    }
+
+    fn tell_left_out(&mut self) {
+        let count = std::mem::take(&mut self.left_out);
+        if count > 0 {
+            let skipped = plural(count as u64, "alert event was", "alert events were");
+            output::warn(format_args!(
+                "{skipped} skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times per minute"
+            ));
+        }
     }
 
     fn act(&self, event: &AlertEvent) {
@@ -119,6 +134,7 @@ impl AlertActor {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command::tests::event;
     use super::*;
 
     #[test]
@@ -129,6 +145,17 @@ mod tests {
         let acted = (0..50).filter(|_| actor.may_act(start)).count();
         assert_eq!((acted, actor.left_out), (MOST_A_MINUTE, 40));
         assert!(actor.may_act(start + MINUTE));
+        assert_eq!(actor.left_out, 0);
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_at_the_end_too() {
+        let mut actor =
+            AlertActor { command: Some("true".into()), webhook: None, syslog: false, done: Vec::new(), left_out: 0 };
+        let (events, received) = sync_channel(WAITING);
+        (0..MOST_A_MINUTE + 2).for_each(|_| events.send(event()).unwrap());
+        drop(events);
+        actor.run(&received);
         assert_eq!(actor.left_out, 0);
     }
 }
