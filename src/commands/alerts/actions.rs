@@ -10,7 +10,7 @@ use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
 use super::super::{Failure, output};
-use super::{AlertArguments, command, line, syslog};
+use super::{AlertArguments, command, document, line, syslog};
 
 /// Events that may wait.
 const WAITING: usize = 64;
@@ -21,9 +21,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// still open then.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// An event, and the machine that it is of.
+type HostEvent = (AlertEvent, String);
+
 /// The thread that acts.
 pub struct AlertActions {
-    events: SyncSender<AlertEvent>,
+    events: SyncSender<HostEvent>,
     ended: Arc<OnceLock<Instant>>,
     thread: JoinHandle<()>,
 }
@@ -48,11 +51,11 @@ impl AlertActions {
     }
 
     /// Hands an event over. Where too many wait, this one is left out, and that is said.
-    pub fn send(&self, event: &AlertEvent) {
+    pub fn send(&self, event: &AlertEvent, host: &str) {
         if !event.change.calls() {
             return;
         }
-        if let Err(TrySendError::Full(_)) = self.events.try_send(event.clone()) {
+        if let Err(TrySendError::Full(_)) = self.events.try_send((event.clone(), host.to_owned())) {
             output::warn(format_args!("the alert actions are too slow; skipped: {}", line(event)));
         }
     }
@@ -78,10 +81,10 @@ struct AlertActor {
 }
 
 impl AlertActor {
-    fn run(&mut self, events: &Receiver<AlertEvent>) {
+    fn run(&mut self, events: &Receiver<HostEvent>) {
         loop {
-            let event = match events.recv_timeout(MINUTE) {
-                Ok(event) => event,
+            let (event, host) = match events.recv_timeout(MINUTE) {
+                Ok(sent) => sent,
                 // what was left out is said though no other event comes
                 Err(RecvTimeoutError::Timeout) => {
                     self.tell_left_out();
@@ -100,7 +103,7 @@ impl AlertActor {
             if !self.may_act(Instant::now()) {
                 continue;
             }
-            self.act(&event);
+            self.act(&event, &host);
         }
         self.tell_left_out();
     }
@@ -130,10 +133,10 @@ impl AlertActor {
         }
     }
 
-    fn act(&self, event: &AlertEvent) {
-        let json = serde_json::to_string(&event.alert).unwrap_or_default();
+    fn act(&self, event: &AlertEvent, host: &str) {
+        let json = document(event, host);
         if let Some(text) = &self.command
-            && let Err(error) = command::run(text, event, &json)
+            && let Err(error) = command::run(text, event, host, &json)
         {
             output::warn(format_args!("--on-alert: {error}"));
         }
@@ -169,7 +172,7 @@ mod tests {
     fn what_was_left_out_is_said_at_the_end_too() {
         let mut actor = actor();
         let (events, received) = sync_channel(WAITING);
-        (0..MOST_A_MINUTE + 2).for_each(|_| events.send(event()).unwrap());
+        (0..MOST_A_MINUTE + 2).for_each(|_| events.send((event(), String::new())).unwrap());
         drop(events);
         actor.run(&received);
         assert_eq!(actor.left_out, 0);
