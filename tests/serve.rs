@@ -268,6 +268,8 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     let (head, report) = served.get(&format!("/report?from={}&to={}", time_ms(150), time_ms(239)), "");
     assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
     assert!(!report.contains("<img src=x"), "what is hostile is escaped");
+    let (head, body) = served.get("/events", "");
+    assert_eq!((status(&head), body.as_str()), ("204", ""), "a log that has ended has no stream");
     let nothing = served.get("/report?from=1&to=2", "");
     assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");

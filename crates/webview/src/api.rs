@@ -144,7 +144,8 @@ impl WebService {
 /// The stream of a live host; 204 tells a browser not to ask again.
 fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
     if !host.source.is_live() || request.is_head() {
-        return plain("204 No Content", "");
+        // it has no body, not even an empty line: the next answer on the connection would begin with it
+        return HttpReply::Now(secured(HttpAnswer::plain("204 No Content", ""), None));
     }
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
     let answer = HttpAnswer::ok("text/event-stream", host.first_event(seen));
