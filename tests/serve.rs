@@ -274,6 +274,9 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");
     assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
+    for (far, code) in [("from=-4e12&to=4e12", "200"), ("from=-8e12&to=8e12", "422")] {
+        assert_eq!(status(&served.get(&format!("/api/range?{far}"), "").0), code, "{far}");
+    }
 }
 
 #[test]

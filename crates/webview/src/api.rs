@@ -27,6 +27,8 @@ const KEPT: (usize, usize) = (64, 32 << 20);
 const MOST_LONG: usize = 2;
 /// What a time in milliseconds loses as a number of a browser: a tick at the very end of a stretch is part of it.
 const ROUNDING: i64 = 1_000;
+/// Times lie nearer to 1970 than this, milliseconds (the year 2115): what lies between two fits in nanoseconds.
+const MOST_MS: f64 = 4.6e12;
 /// The longest bookmark, characters.
 const LONGEST_MARK: usize = 500;
 const JSON: &str = "application/json";
@@ -192,7 +194,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
 /// A time or a length of the query, milliseconds there, nanoseconds here.
 fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
     let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < 9e12);
+    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MOST_MS);
     found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
 
@@ -328,7 +330,7 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     if text.is_empty() || text.chars().count() > LONGEST_MARK {
         return Err(format!("a bookmark needs a text of 1 to {LONGEST_MARK} characters"));
     }
-    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark needs a time_ms")?;
+    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < MOST_MS).ok_or("a bookmark needs a time_ms")?;
     let time_ns = (time_ms * 1e6) as i64;
     let (first, last) = host.range();
     if !(first - ROUNDING..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
