@@ -280,6 +280,28 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
 }
 
 #[test]
+fn a_zoom_into_a_long_tick_shows_its_value() {
+    let place = folder("serve-long-tick").join("log");
+    let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series]));
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
+    // seconds, and among them two minutes in one
+    for (end, length) in (1..=60_i64).map(|s| (s, 1_i64)).chain([(180, 120)]).chain((181..=240).map(|s| (s, 1))) {
+        let tick = Tick { time_ns: START + end * SECOND, elapsed_ns: (length * SECOND).unsigned_abs() };
+        writer.push(&schema, tick, &[length as f64 * 5.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    let served = Served::start(&[text(&place)]);
+    served.read_all(0);
+    let time_ms = |second: i64| (START + second * SECOND) / 1_000_000;
+    let stretch = format!("from={}&to={}&points=100", time_ms(100), time_ms(140));
+    let range = served.json(&format!("/api/range?{stretch}&counters=physical_disk.reads_per_s"));
+    assert_eq!(range["ticks"], true, "it is read tick by tick");
+    let mean = range["lines"][0]["mean"].as_array().expect("a line");
+    assert!(!mean.is_empty() && mean.iter().all(|value| *value == 5.0), "{mean:?}");
+}
+
+#[test]
 fn every_answer_forbids_what_a_browser_should_not_do() {
     let served = Served::start(&[text(&log(&folder("serve-heads").join("log"), "db1"))]);
     for target in ["/", "/api/hosts", "/api/host", "/nothing", "/report?from=9&to=1"] {

@@ -1,5 +1,6 @@
 //! What can be asked: the page, and data about a host, a moment, a stretch.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -286,12 +287,24 @@ fn ticks(
     points: usize,
 ) -> Result<Vec<ReducedLine>, String> {
     let mut reducer = SeriesReducer::within(host.settings.panels.clone(), counters, (from, to), points);
-    // a tick covers the time before it
-    let until = to.saturating_add(host.source.interval_ns());
-    host.source.history()?.read(from, until, &mut |piece| match piece {
-        LogPiece::Frame(frame) => reducer.push(frame),
+    let (history, interval) = (host.source.history()?, host.source.interval_ns());
+    let reached = Cell::new(i64::MIN);
+    let mut each = |piece: LogPiece<'_>| match piece {
+        LogPiece::Frame(frame) => {
+            reached.set(frame.ticks().last().map_or(reached.get(), |tick| tick.time_ns));
+            reducer.push(frame);
+        }
         LogPiece::Note(note) => reducer.note(&note),
-    })?;
+    };
+    // a tick covers the time before it
+    let until = to.saturating_add(interval);
+    history.read(from, until, &mut each)?;
+    // the one that covers the end may be longer than usual
+    let longest = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
+    if reached.get() < to && longest > interval {
+        let longest = longest.min(interval.saturating_mul(MOST_TICKS));
+        history.read(until.saturating_add(1), to.saturating_add(longest), &mut each)?;
+    }
     Ok(reducer.lines(&[], (from, to), points))
 }
 
