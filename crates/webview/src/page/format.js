@@ -62,4 +62,6 @@ function long(ms) {
 }
 const debounce = (wait, work) => { let timer; return (...given) => { clearTimeout(timer); timer = setTimeout(() => work(...given), wait); }; };
 const BLAMED = { none: "No bottleneck", unknown: "Not enough data", cpu: "Processor", disk: "Disk", memory: "Memory" };
+const kindOf = found => found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
+const SIGNS = { bad: "▲", good: "✓", warn: "?" };
 const blamed = name => BLAMED[name] || name.charAt(0).toUpperCase() + name.slice(1);

@@ -215,7 +215,7 @@ const start = tried(async () => {
   document.addEventListener("keydown", event => { if (!document.querySelector("dialog[open]") && !/BUTTON/.test(event.target.tagName)) keys(event); });
   new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
-  addEventListener("hashchange", () => { if (!isReading) begin(); });
+  addEventListener("hashchange", begin);
   for (const name of ["visibilitychange", "resume", "online", "pageshow", "focus"]) addEventListener(name, wakeUp);
   setInterval(() => {
     if (!S.info) return;

@@ -106,7 +106,7 @@ function panelVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${long(to - from)} up to ${when(to)}`;
   if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict needs at least two ticks."), el("p", { className: "dim" }, about)); return; }
-  const kind = found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn", sign = { bad: "▲", good: "✓", warn: "?" }[kind];
+  const kind = kindOf(found), sign = SIGNS[kind];
   node.className = `card ${kind}`;
   const place = found.instance ? ` ${found.instance}` : "";
   const sure = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
@@ -249,8 +249,7 @@ function fleet() {
   const word = $("find").value.toLowerCase();
   const rank = one => one.fault ? -1 : !one.verdict ? -2 : one.verdict.blames ? 1 + one.verdict.confidence : one.verdict.bottleneck === "unknown" ? 0.5 : 0;
   const rows = S.hosts.filter(one => one.name.toLowerCase().includes(word)).sort((a, b) => rank(b) - rank(a)).map(one => {
-    const found = one.verdict, kind = !found ? "" : found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
-    const sign = { bad: "▲", good: "✓", warn: "?" }[kind] || "…";
+    const found = one.verdict, kind = found ? kindOf(found) : "", sign = SIGNS[kind];
     return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
       el("td", {}, found ? pct(found.confidence) : "–"),
