@@ -19,7 +19,7 @@ use super::why::JudgingArguments;
 use super::{Failure, live, output, when};
 
 /// The window, where none is given.
-const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
+pub const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// Chunks of machines in work at once: one is judged while the store works on another.
 const WORKERS: usize = 2;
