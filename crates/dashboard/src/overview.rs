@@ -336,6 +336,9 @@ impl LogOverview {
         match piece {
             LogPiece::Frame(frame) => {
                 let known = frame.ticks().partition_point(|tick| tick.time_ns <= self.until_ns);
+                if known == frame.ticks().len() {
+                    return;
+                }
                 if known > 0 {
                     let mut rest = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
                     rest.append(frame, known..frame.ticks().len());

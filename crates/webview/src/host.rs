@@ -134,7 +134,9 @@ impl HostState {
         }
         let until = self.with_overview(|overview| overview.until_ns).unwrap_or(i64::MIN);
         let mut rows = Vec::new();
-        self.source.history()?.read(until.saturating_add(1).max(first), last, &mut |piece| {
+        // with what is new, the last tick again: a recorder writes its alerts after it, which may have come since
+        let from = if last > until { until } else { until.saturating_add(1) };
+        self.source.history()?.read(from.max(first), last, &mut |piece| {
             let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
             let Some(overview) = guard.as_mut() else { return };
             let known = overview.until_ns;

@@ -120,7 +120,7 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
 mod tests {
     use std::sync::{Mutex, mpsc};
 
-    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_base::{Note, Schema, Series, Tick};
     use diskwright_dashboard::{History, Panels, RecentHistory};
     use diskwright_diagnosis::packs;
     use diskwright_report::heat::HeatChart;
@@ -130,11 +130,13 @@ mod tests {
     use crate::{HostSource, Stretch, WebSettings};
 
     /// A machine of a store that is away at first.
+    #[derive(Default)]
     struct AwayAtFirst {
         tries: Arc<Mutex<Vec<Instant>>>,
         fails: usize,
         /// When ticks ended, in the order in which they came.
         seconds: Arc<Mutex<Vec<i64>>>,
+        notes: Arc<Mutex<Vec<Note>>>,
     }
 
     impl HostSource for AwayAtFirst {
@@ -153,6 +155,7 @@ mod tests {
                 let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
                 history.push(&schema, tick, &[1.0]);
             }
+            self.notes.lock().unwrap().iter().for_each(|note| history.note(note.clone()));
             Ok(Box::new(history))
         }
         fn refresh(&self) -> Result<(), String> {
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_makes_the_overview_anew() {
         let seconds = Arc::new(Mutex::new(vec![1001, 1002, 1003]));
-        let host = state(AwayAtFirst { tries: Arc::default(), fails: 0, seconds: Arc::clone(&seconds) });
+        let host = state(AwayAtFirst { seconds: Arc::clone(&seconds), ..AwayAtFirst::default() });
         host.read().unwrap();
         assert_eq!(host.with_overview(|overview| overview.until_ns), Some(1_003_000_000_000));
         // memory forgets what was said of the time that comes again
@@ -204,10 +207,27 @@ mod tests {
     }
 
     #[test]
+    fn an_alert_that_is_written_after_its_tick_was_read_is_not_missed() {
+        let (seconds, notes) = (Arc::new(Mutex::new(vec![1, 2])), Arc::new(Mutex::new(Vec::new())));
+        let (ticks, written) = (Arc::clone(&seconds), Arc::clone(&notes));
+        let host = state(AwayAtFirst { seconds: ticks, notes: written, ..AwayAtFirst::default() });
+        host.read().unwrap();
+        let text = r#"{"id":"disk.stall","instance":"sda","begin_ns":1}"#;
+        notes.lock().unwrap().push(Note::new(2_000_000_000, Note::ALERT, text));
+        seconds.lock().unwrap().push(3);
+        for _ in 0..2 {
+            let rows = host.read().unwrap();
+            assert!(rows.len() < 2, "no tick comes twice: {rows:?}");
+            assert_eq!(host.with_overview(|overview| overview.alerts.len()), Some(1));
+        }
+    }
+
+    #[test]
     fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));
-        let hosts = Arc::new(vec![Arc::new(state(AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds }))]);
+        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds, notes: Arc::default() };
+        let hosts = Arc::new(vec![Arc::new(state(source))]);
         let (begin, asked) = mpsc::channel();
         let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
         let maker = std::thread::spawn(move || make_overviews(&asked, &watched, &hub));
