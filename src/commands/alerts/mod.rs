@@ -141,6 +141,11 @@ impl AlertDesk {
         events
     }
 
+    /// The recorder ended in good order, and nobody is silent until another one goes on.
+    pub fn recorder_ended(&mut self) {
+        self.engine.recorder_ended();
+    }
+
     /// Looks at the clock while no tick comes.
     pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let events = self.engine.clock(now_ns);

@@ -95,6 +95,9 @@ impl UnattendedRun {
         let mut end = self.scan(&logs, range, from_ns, &mut desk);
         // without a time that was given, only a recorder that runs is waited for
         let waits = self.lasts.is_some() && logs.may_grow();
+        if waits && !grows && logs.has_ended() {
+            desk.recorder_ended();
+        }
         while end.is_ok() && (grows || waits) && goes_on() {
             crate::commands::live::nap(NAP);
             // asked before the log is read: no tick comes after the end
@@ -106,6 +109,7 @@ impl UnattendedRun {
                 end = self.scan(&logs, range, from_ns, &mut desk);
             } else if has_ended {
                 grows = false;
+                desk.recorder_ended();
             } else if grows {
                 let events = desk.clock(SystemClock.read().wall_ns);
                 end = self.print(&events, desk.host());

@@ -119,6 +119,8 @@ pub struct AlertEngine {
     clock_moved: bool,
     /// The recorder says that it did not sample, though the next tick covers that time.
     gap_noted: bool,
+    /// The recorder ended in good order after the last tick.
+    has_ended: bool,
     /// Somebody is to record without a break.
     expects_ticks: bool,
 }
@@ -156,6 +158,7 @@ impl AlertEngine {
             number: 0,
             clock_moved: false,
             gap_noted: false,
+            has_ended: false,
             expects_ticks: true,
         }
     }
@@ -163,6 +166,11 @@ impl AlertEngine {
     /// Takes pauses between ticks for nothing: another tool's log is often a few reports now and then.
     pub fn expect_pauses(&mut self) {
         self.expects_ticks = false;
+    }
+
+    /// The recorder ended in good order: until another one goes on, no tick is missing.
+    pub fn recorder_ended(&mut self) {
+        self.has_ended = true;
     }
 
     /// The alerts that are watched for.
@@ -216,6 +224,7 @@ impl AlertEngine {
         self.settle(tick.time_ns, &mut events);
         self.clock_moved = false;
         self.gap_noted = false;
+        self.has_ended = false;
         events
     }
 
@@ -238,7 +247,7 @@ impl AlertEngine {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
-        } else if !self.clock_moved {
+        } else if !self.clock_moved && !self.has_ended {
             self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
             self.settle(tick.time_ns, events);
         }
