@@ -146,7 +146,7 @@ impl WebService {
 
 /// The stream of a live host; 204 tells a browser not to ask again.
 fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
-    if !host.source.is_live() || request.is_head() {
+    if !host.is_live() || request.is_head() {
         // it has no body, not even an empty line: the next answer on the connection would begin with it
         return HttpReply::Now(secured(HttpAnswer::plain("204 No Content", ""), None));
     }

@@ -64,6 +64,8 @@ pub struct HostState {
     is_begun: AtomicBool,
     retry: Mutex<ReadRetry>,
     is_read: AtomicBool,
+    /// Its end moves, as of the last look: the source itself may be reading a slow disk.
+    is_live: AtomicBool,
     /// It has distributions of latency.
     has_heat: AtomicBool,
     range: (AtomicI64, AtomicI64),
@@ -81,7 +83,7 @@ fn ms(ns: i64) -> f64 {
 
 impl HostState {
     pub fn new(source: Box<dyn HostSource>, settings: Arc<WebSettings>) -> HostState {
-        let summary = source.verdict();
+        let (summary, is_live) = (source.verdict(), AtomicBool::new(source.is_live()));
         HostState {
             source,
             settings,
@@ -91,6 +93,7 @@ impl HostState {
             is_begun: AtomicBool::new(false),
             retry: Mutex::default(),
             is_read: AtomicBool::new(false),
+            is_live,
             has_heat: AtomicBool::new(false),
             range: (AtomicI64::new(0), AtomicI64::new(0)),
             fault: Mutex::default(),
@@ -106,6 +109,11 @@ impl HostState {
         self.is_read.load(Ordering::Relaxed)
     }
 
+    /// True where its end moves; waits for nobody.
+    pub fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Relaxed)
+    }
+
     fn viewer(&self) -> Viewer {
         let settings = &self.settings;
         Viewer::new(settings.panels.clone(), settings.pack.clone(), settings.ceilings.clone())
@@ -114,6 +122,7 @@ impl HostState {
     /// Learns the range of what is there now.
     pub fn refresh(&self) -> Result<(), String> {
         self.source.refresh()?;
+        self.is_live.store(self.source.is_live(), Ordering::Relaxed);
         if let Some((first, last)) = self.source.history()?.range() {
             self.range.0.store(first, Ordering::Relaxed);
             self.range.1.store(last, Ordering::Relaxed);
@@ -284,7 +293,7 @@ impl HostState {
         json!({
             "schema": "diskwright.host/1",
             "name": self.source.name(),
-            "live": self.source.is_live(),
+            "live": self.is_live(),
             "can_mark": self.source.can_mark(),
             "interval_ms": ms(self.source.interval_ns()),
             "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
@@ -310,7 +319,7 @@ impl HostState {
         json!({
             "id": id,
             "name": self.source.name(),
-            "live": self.source.is_live(),
+            "live": self.is_live(),
             "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
             "verdict": verdict,
             "fault": fault.or_else(|| lock(&self.fault).clone()),

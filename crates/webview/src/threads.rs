@@ -84,7 +84,7 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
 /// Hosts that somebody has looked at, whose log stood still and is recorded again.
 fn waking(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
     let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
-    let wakes = |host: &HostState| host.source.refresh().is_ok() && host.source.is_live();
+    let wakes = |host: &HostState| host.refresh().is_ok() && host.is_live();
     hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
 }
 
@@ -137,6 +137,8 @@ mod tests {
         /// When ticks ended, in the order in which they came.
         seconds: Arc<Mutex<Vec<i64>>>,
         notes: Arc<Mutex<Vec<Note>>>,
+        /// How often it was asked whether it is live.
+        live_asked: Arc<Mutex<usize>>,
     }
 
     impl HostSource for AwayAtFirst {
@@ -162,6 +164,7 @@ mod tests {
             Ok(())
         }
         fn is_live(&self) -> bool {
+            *self.live_asked.lock().unwrap() += 1;
             false
         }
         fn interval_ns(&self) -> i64 {
@@ -207,6 +210,15 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_hosts_waits_for_no_source() {
+        let live_asked = Arc::new(Mutex::new(0));
+        let host = state(AwayAtFirst { live_asked: Arc::clone(&live_asked), ..AwayAtFirst::default() });
+        let before = *live_asked.lock().unwrap();
+        assert_eq!(host.list(0)["live"], false);
+        assert_eq!(*live_asked.lock().unwrap(), before, "a source that reads a slow disk would hold up all clients");
+    }
+
+    #[test]
     fn an_alert_that_is_written_after_its_tick_was_read_is_not_missed() {
         let (seconds, notes) = (Arc::new(Mutex::new(vec![1, 2])), Arc::new(Mutex::new(Vec::new())));
         let (ticks, written) = (Arc::clone(&seconds), Arc::clone(&notes));
@@ -226,7 +238,7 @@ mod tests {
     fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));
-        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds, notes: Arc::default() };
+        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds, ..AwayAtFirst::default() };
         let hosts = Arc::new(vec![Arc::new(state(source))]);
         let (begin, asked) = mpsc::channel();
         let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
