@@ -520,14 +520,17 @@ fn time_of_which_nothing_is_known_proves_nothing() {
 
 #[test]
 fn a_pause_counts_neither_as_hold_time_nor_towards_the_end() {
-    // two seconds of waiting with an hour between them; the same where the clock is set forward
-    for note in [None, Some(Note::new(START, Note::CLOCK, "the clock was set forward"))] {
+    // two seconds of waiting with an hour between them; the tick after a process was stopped covers the hour
+    for kind in [Note::UNSEEN, Note::CLOCK, Note::GAP] {
         let mut machine = Machine::new(PRESSURE);
         machine.engine.expect_pauses();
         machine.last(10, &[0.0, 0.0]);
         let mut events = machine.tick(&[0.5, 0.0]);
-        note.iter().for_each(|note| machine.engine.note(note));
-        machine.now += 3600 * SECOND;
+        machine.engine.note(&Note::new(START, kind, "an hour of which nothing is known"));
+        machine.every = if kind == Note::GAP { 3600 * SECOND } else { 0 };
+        machine.now += 3600 * SECOND - machine.every;
+        events.extend(machine.tick(&[f64::NAN, f64::NAN]));
+        machine.every = SECOND;
         events.extend(machine.tick(&[0.5, 0.0]));
         events.extend(machine.last(60, &[0.0, 0.0]));
         assert_eq!(words(&events), [""; 0]);

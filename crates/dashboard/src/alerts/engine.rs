@@ -243,15 +243,16 @@ impl AlertEngine {
     /// was overdue until now.
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
+        let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
         } else if !self.clock_moved && !self.has_ended {
-            self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
+            self.overdue(last, begin_ns);
             self.settle(tick.time_ns, events);
         }
-        let pause_ns = tick.start_ns().saturating_sub(last.time_ns);
+        let pause_ns = begin_ns.saturating_sub(last.time_ns);
         if pause_ns > 0 {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.pauses(pause_ns));
         }
