@@ -92,6 +92,8 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
     assert_eq!(fs::read_to_string(&out).expect("the command wrote"), "begin own.always\n");
     let sent: serde_json::Value = serde_json::from_str(&hook.join().expect("a request came")).expect("JSON");
     assert_eq!((sent["schema"].as_str(), sent["id"].as_str()), (Some("diskwright.alert/1"), Some("own.always")));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    assert_eq!((sent["state"].as_str(), sent["host"].as_str()), (Some("begin"), Some(host.trim())));
     // the log has it, so that a replay shows it, whatever rules the viewer has
     let view = success(&diskwright(&["watch", text(&log), "--json"]));
     let ids: Vec<&str> = view["alerts"].as_array().expect("a list").iter().filter_map(|a| a["id"].as_str()).collect();
@@ -157,7 +159,7 @@ fn an_alert_ends_a_watch_with_failure_where_that_was_asked() {
     assert_eq!(passed.status.code(), Some(0), "{}", said(&passed));
     let lines = String::from_utf8_lossy(&passed.stdout).into_owned();
     let first: serde_json::Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
-    assert_eq!(first["id"], "own.always");
+    assert_eq!((first["id"].as_str(), first["state"].as_str()), (Some("own.always"), Some("begin")));
     let wrong = watch(&["--fail-on", "own.alwys"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(said(&wrong).contains("did you mean `own.always`?"), "{}", said(&wrong));

@@ -268,10 +268,37 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     let (head, report) = served.get(&format!("/report?from={}&to={}", time_ms(150), time_ms(239)), "");
     assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
     assert!(!report.contains("<img src=x"), "what is hostile is escaped");
+    let (head, body) = served.get("/events", "");
+    assert_eq!((status(&head), body.as_str()), ("204", ""), "a log that has ended has no stream");
     let nothing = served.get("/report?from=1&to=2", "");
     assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");
     assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
+    for (far, code) in [("from=-4e12&to=4e12", "200"), ("from=-8e12&to=8e12", "422")] {
+        assert_eq!(status(&served.get(&format!("/api/range?{far}"), "").0), code, "{far}");
+    }
+}
+
+#[test]
+fn a_zoom_into_a_long_tick_shows_its_value() {
+    let place = folder("serve-long-tick").join("log");
+    let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series]));
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
+    // seconds, and among them two minutes in one
+    for (end, length) in (1..=60_i64).map(|s| (s, 1_i64)).chain([(180, 120)]).chain((181..=240).map(|s| (s, 1))) {
+        let tick = Tick { time_ns: START + end * SECOND, elapsed_ns: (length * SECOND).unsigned_abs() };
+        writer.push(&schema, tick, &[length as f64 * 5.0]).expect("room");
+    }
+    writer.close().expect("closed");
+    let served = Served::start(&[text(&place)]);
+    served.read_all(0);
+    let time_ms = |second: i64| (START + second * SECOND) / 1_000_000;
+    let stretch = format!("from={}&to={}&points=100", time_ms(100), time_ms(140));
+    let range = served.json(&format!("/api/range?{stretch}&counters=physical_disk.reads_per_s"));
+    assert_eq!(range["ticks"], true, "it is read tick by tick");
+    let mean = range["lines"][0]["mean"].as_array().expect("a line");
+    assert!(!mean.is_empty() && mean.iter().all(|value| *value == 5.0), "{mean:?}");
 }
 
 #[test]
@@ -363,10 +390,13 @@ fn bookmarks_come_from_our_own_page_only() {
     assert_eq!(status(&served.post(&"x".repeat(17_000), &own).0), "413");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 1, "nothing was set so far");
+    let marks = || served.json("/api/range")["marks"].as_array().map_or(0, Vec::len);
+    assert_eq!(marks(), 1);
     let (head, answer) = served.post(&body, &own);
     assert_eq!(status(&head), "200", "{answer}");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 2, "{}", shown["bookmarks"]);
+    assert_eq!(marks(), 2, "the page has it too, though it is earlier than the end of the log");
 }
 
 #[test]

@@ -14,12 +14,12 @@ use diskwright_report::TextTable;
 use serde_json::{Value, json};
 
 use super::log::LogWindow;
-use super::store::StoreArguments;
+use super::store::{self, StoreArguments};
 use super::why::JudgingArguments;
 use super::{Failure, live, output, when};
 
 /// The window, where none is given.
-const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
+pub const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// Chunks of machines in work at once: one is judged while the store works on another.
 const WORKERS: usize = 2;
@@ -57,6 +57,7 @@ pub fn run(
     let wanted = asking.wanted(window, USUAL_WINDOW)?;
     let fleet = Fleet::find(&store, wanted, &counters(&packs))?;
     let places = places(&store, &fleet, judging, &packs)?;
+    store::tell_warnings(&store);
     let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
     if as_json {
         return output::json(&document(&places, &store, &fleet, &took));
@@ -79,6 +80,7 @@ pub fn ranked(
     let store = asking.store()?;
     let fleet = Fleet::find(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;
     let places = places(&store, &fleet, judging, &packs)?;
+    store::tell_warnings(&store);
     Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
 }
 
@@ -290,6 +292,7 @@ fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &Fle
         "hosts": hosts,
         "unjudged": unjudged,
         "left_out": places.iter().map(|p| p.left_out).sum::<u64>(),
+        "warnings": store.warnings(),
         "elapsed_s": took.seconds,
         "store_queries": queries,
         "store_s": seconds,

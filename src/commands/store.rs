@@ -98,10 +98,18 @@ pub fn fetch(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<R
     let wanted = asking.wanted(window, Duration::from_secs(3600))?;
     let summary = foreign::keep(to, |sink| host::read(&store, &wanted, sink))?;
     foreign::tell_skipped(Path::new(store.shown()), &summary);
+    tell_warnings(&store);
     let (queries, seconds, bytes) = store.spent();
     let size = diskwright_base::units::display(bytes as f64, "bytes");
     output::warn(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown()));
     Ok(summary)
+}
+
+/// Says what the store wants to be known of its lists: machines of a part that did not respond are missing in them.
+pub fn tell_warnings(store: &MetricStore) {
+    for warning in store.warnings() {
+        output::warn(format_args!("{}: {}", store.shown(), output::name(warning)));
+    }
 }
 
 /// One machine of a store as a log; it goes away with the value.

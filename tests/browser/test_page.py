@@ -175,6 +175,13 @@ class PageTest(BrowserCase):
         page.until("document.querySelectorAll('#devices tbody tr').length > 0", "the host")
         page.click("#all")
         page.until("!document.querySelector('#fleet').hidden", "the list again")
+        # a link names its host, which has another number in another server
+        page.click("#hosts tbody tr:nth-child(1) button", 0.5)
+        page.until("location.hash.includes('name=')", "the host in the address")
+        link, name = page.run("location.hash"), page.text("#host")
+        other = Served(self.simulated, self.log)
+        self.addCleanup(other.stop)
+        self.assertEqual(self.shown(other, link).text("#host"), name)
         self.calm(page, server.url)
 
 

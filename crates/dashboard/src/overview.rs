@@ -320,13 +320,15 @@ pub struct LogOverview {
     pub alerts: Vec<Value>,
     /// The last tick that it knows, nanoseconds since 1970 UTC.
     pub until_ns: i64,
+    /// The length of the longest tick.
+    pub longest_ns: i64,
 }
 
 impl LogOverview {
     /// Of a log that begins at a moment and whose ticks are about so long.
     pub fn new(panels: Panels, from_ns: i64, tick_ns: i64) -> LogOverview {
         let reducer = SeriesReducer::growing(panels, from_ns, tick_ns);
-        LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN }
+        LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN, longest_ns: 0 }
     }
 
     /// Adds what comes next; ticks that it knows already are left out.
@@ -334,6 +336,9 @@ impl LogOverview {
         match piece {
             LogPiece::Frame(frame) => {
                 let known = frame.ticks().partition_point(|tick| tick.time_ns <= self.until_ns);
+                if known == frame.ticks().len() {
+                    return;
+                }
                 if known > 0 {
                     let mut rest = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
                     rest.append(frame, known..frame.ticks().len());
@@ -341,6 +346,8 @@ impl LogOverview {
                 } else {
                     self.reducer.push(frame);
                 }
+                let longest_ns = frame.ticks().iter().map(|tick| tick.elapsed_ns).max().unwrap_or(0);
+                self.longest_ns = self.longest_ns.max(i64::try_from(longest_ns).unwrap_or(i64::MAX));
                 self.until_ns = frame.ticks().last().map_or(self.until_ns, |tick| tick.time_ns.max(self.until_ns));
             }
             LogPiece::Note(note) => {

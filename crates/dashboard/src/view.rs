@@ -152,6 +152,11 @@ impl Viewer {
         &self.pack
     }
 
+    /// Reads the time line anew with the next view: a bookmark or an alert has come that may lie within it.
+    pub fn renew_timeline(&mut self) {
+        self.spanned = None;
+    }
+
     /// The view of a moment.
     ///
     /// # Errors

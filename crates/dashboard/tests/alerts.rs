@@ -4,7 +4,8 @@ mod alert_cases;
 
 use std::sync::Arc;
 
-use alert_cases::{CASES, PRESSURE, READS, usual};
+use alert_cases::{CASES, PRESSURE, READS, SPACE, usual};
+use diskwright_base::moment::rfc3339;
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::packs;
@@ -122,13 +123,6 @@ fn a_filesystem_that_fills_up_within_a_day_is_told_and_a_slow_one_is_not() {
     assert!(filling(50e6).is_empty());
     assert!(filling(0.0).is_empty() && filling(-100e6).is_empty());
 }
-
-const SPACE: &[(&str, &str)] = &[
-    ("logical_disk.free_bytes", "/srv"),
-    ("logical_disk.total_bytes", "/srv"),
-    ("logical_disk.inodes_free", "/srv"),
-    ("logical_disk.inodes_total", "/srv"),
-];
 
 #[test]
 fn a_full_filesystem_is_told_and_an_image_is_not() {
@@ -522,6 +516,63 @@ fn time_of_which_nothing_is_known_proves_nothing() {
     let mut events = machine.tick(&[0.012]);
     events.extend(machine.last(600, &[f64::NAN]));
     assert_eq!(words(&events), [""; 0]);
+}
+
+#[test]
+fn a_pause_counts_neither_as_hold_time_nor_towards_the_end() {
+    // two seconds of waiting with an hour between them; the tick after a process was stopped covers the hour
+    for kind in [Note::UNSEEN, Note::CLOCK, Note::GAP] {
+        let mut machine = Machine::new(PRESSURE);
+        machine.engine.expect_pauses();
+        machine.last(10, &[0.0, 0.0]);
+        let mut events = machine.tick(&[0.5, 0.0]);
+        machine.engine.note(&Note::new(START, kind, "an hour of which nothing is known"));
+        machine.every = if kind == Note::GAP { 3600 * SECOND } else { 0 };
+        machine.now += 3600 * SECOND - machine.every;
+        events.extend(machine.tick(&[f64::NAN, f64::NAN]));
+        machine.every = SECOND;
+        events.extend(machine.tick(&[0.5, 0.0]));
+        events.extend(machine.last(60, &[0.0, 0.0]));
+        assert_eq!(words(&events), [""; 0]);
+    }
+    // one good second, a pause, and then it goes on
+    let mut machine = Machine::new(&[("physical_disk.stalled", "sda")]);
+    machine.engine.expect_pauses();
+    assert_eq!(words(&machine.last(10, &[1.0])), ["Begin disk.stall sda"]);
+    let mut events = machine.tick(&[0.0]);
+    machine.now += 3600 * SECOND;
+    events.extend(machine.last(10, &[1.0]));
+    assert_eq!(words(&events), [""; 0]);
+    assert_eq!(words(&machine.last(20, &[0.0])), ["End disk.stall sda"]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_no_silence_longer() {
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(40, &[0.5, 0.0]);
+    assert_eq!(words(&machine.last(60, &[0.0, 0.0])), ["End pressure.io "]);
+    machine.now -= 3600 * SECOND;
+    machine.last(600, &[0.0, 0.0]);
+    assert_eq!(words(&machine.last(60, &[0.5, 0.0])), ["Begin pressure.io "]);
+    // nor the time until an alert says again that it lasts
+    machine.now -= 3600 * SECOND;
+    let events = machine.last(610, &[0.5, 0.0]);
+    assert_eq!(events.iter().map(|event| event.change).collect::<Vec<_>>(), [AlertChange::Still]);
+}
+
+#[test]
+fn the_worst_value_is_that_since_the_rule_began_to_hold_with_the_time_of_its_tick() {
+    let mut machine = Machine::new(PRESSURE);
+    machine.last(10, &[0.0, 0.0]);
+    let mut events = machine.tick(&[0.9, 0.0]);
+    let worst_ns = machine.now;
+    events.extend(machine.last(40, &[0.3, 0.0]));
+    let peak = &events[0].alert.peak;
+    assert!(peak.value.is_some_and(|value| (value - 0.9).abs() < 1e-9), "{peak:?}");
+    assert_eq!(peak.time, rfc3339(worst_ns));
+    machine.tick(&[0.95, 0.0]);
+    let now_ns = machine.now;
+    assert_eq!(machine.engine.open().next().map(|open| open.peak.time.clone()), Some(rfc3339(now_ns)));
 }
 
 #[test]

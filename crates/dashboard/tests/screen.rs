@@ -469,6 +469,22 @@ fn a_bookmark_is_of_the_moment_at_which_its_key_was_pressed() {
 }
 
 #[test]
+fn what_comes_into_a_time_line_that_stands_still_is_shown_once_it_is_renewed() {
+    let mut watched = Watched::new((80, 24));
+    // a log that has ended: its alerts are found while it is on the screen
+    watched.screen = WatchScreen::new(false, SECOND, 600 * SECOND);
+    assert!(!watched.draw().iter().any(|line| line.contains("ALERT")));
+    let marks = |watched: &Watched| watched.view.as_ref().map_or(0, |view| view.marks.len());
+    assert_eq!(marks(&watched), 1);
+    with_alert(&mut watched);
+    watched.history.note(Note::new(START + 400 * SECOND, Note::BOOKMARK, "set just now"));
+    watched.viewer.renew_timeline();
+    let lines = watched.draw();
+    let bookmarks = watched.view.as_ref().map_or(0, |view| view.marks.iter().filter(|m| m.kind == "bookmark").count());
+    assert!(bookmarks == 2 && marks(&watched) > 2, "{}", lines.join("\n"));
+}
+
+#[test]
 fn a_filter_is_said_as_long_as_it_hides_something() {
     let mut watched = Watched::new((80, 24));
     watched.press(&[ScreenKey::Down, ScreenKey::Char('/')]);

@@ -158,6 +158,15 @@ impl StoreAddress {
         Ok(StoreAddress { shown: redacted(&whole), base, query: query.to_owned(), user })
     }
 
+    /// The same with the slashes at the end of its path: a receiver may tell `/hook/` from `/hook`.
+    pub fn with_last_slashes(mut self, text: &str) -> StoreAddress {
+        let place = text.trim().split('?').next().unwrap_or_default();
+        let slashes = &place[place.trim_end_matches('/').len()..];
+        self.base.push_str(slashes);
+        self.shown = redacted(&format!("{}{}", self.base, self.query));
+        self
+    }
+
     /// The address that samples are written to: as given where it names one, else below `/api/v1/write`.
     pub fn for_writing(mut self) -> StoreAddress {
         let path = self.base.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);

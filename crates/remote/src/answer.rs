@@ -88,20 +88,20 @@ pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<Sampl
     Ok(usual.map(|interval_s| SampleTimes { interval_s, last_s: times.into() }))
 }
 
-/// Reads the answer of `label/…/values`.
+/// Reads the answer of `label/…/values`. Returns the store's warnings.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>) -> Result<(), AnswerFault> {
-    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each)).map(drop)
+pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>) -> Result<Vec<String>, AnswerFault> {
+    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
 }
 
-/// Reads the answer of `series`: the labels of each.
+/// Reads the answer of `series`: the labels of each. Returns the store's warnings.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>) -> Result<(), AnswerFault> {
-    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each }).map(drop)
+pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>) -> Result<Vec<String>, AnswerFault> {
+    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
 }
 
 /// Where the parts of an answer go.

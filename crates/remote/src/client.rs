@@ -1,7 +1,9 @@
 //! Requests to a store.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderMap, Response};
@@ -14,6 +16,8 @@ use crate::error::RemoteError;
 
 /// Bytes of an error page that are read.
 const MOST_ERROR: u64 = 1 << 16;
+/// Different warnings of a store that are kept.
+const MOST_WARNINGS: usize = 20;
 /// A store that names no time, or too long a one, is asked again after this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -28,6 +32,7 @@ pub struct MetricStore {
     asked: AtomicU64,
     waited_ns: AtomicU64,
     received: AtomicU64,
+    warnings: Mutex<BTreeSet<String>>,
 }
 
 impl MetricStore {
@@ -78,6 +83,7 @@ impl MetricStore {
             asked: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             received: AtomicU64::new(0),
+            warnings: Mutex::default(),
         })
     }
 
@@ -95,6 +101,19 @@ impl MetricStore {
     pub fn spent(&self) -> (u64, f64, u64) {
         let waited = self.waited_ns.load(Ordering::Relaxed);
         (self.asked.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received.load(Ordering::Relaxed))
+    }
+
+    /// Keeps what the store wants to be known of an answer.
+    pub(crate) fn warned(&self, warnings: Vec<String>) {
+        let mut kept = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST_WARNINGS.saturating_sub(kept.len());
+        kept.extend(warnings.into_iter().take(room));
+    }
+
+    /// What the store wants to be known of its lists of machines and series, and of a fleet's values: that a part of
+    /// it did not respond, for example.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Ends all requests in flight, from another thread.

@@ -204,7 +204,7 @@ impl Fleet {
             format!("max by ({by}) (count_over_time({selector}[{}ms]))", self.level_ms())
         };
         let presence: Vec<String> = self.probes.iter().map(count).collect();
-        range(store, &presence.join(" or "), &self.grid, |row| asked.present(by, row))?;
+        store.warned(range(store, &presence.join(" or "), &self.grid, |row| asked.present(by, row))?);
         for metric in &self.metrics {
             self.ask_metric(store, metric, &only, &mut asked)?;
         }
@@ -229,7 +229,7 @@ impl Fleet {
         let (step_ms, level_ms) = (self.grid.step_ms, self.level_ms());
         let span = QuerySpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
         let text = query::expression(metric, &selector, by, Processors::Together, span);
-        range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?;
+        store.warned(range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?);
         if PROCESSORS.contains(&metric) {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
             // some moments of the window are enough to count processors
@@ -237,7 +237,7 @@ impl Fleet {
             let first_ms = self.grid.first_ms - self.grid.step_ms + half_ms;
             let few = QueryGrid { first_ms, step_ms: half_ms, count: 2, shift_ms: 0 };
             let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
-            range(store, &text, &few, |row| asked.count_processors(by, row))?;
+            store.warned(range(store, &text, &few, |row| asked.count_processors(by, row))?);
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ pub(crate) fn each_series(
     let limit = (MOST_SERIES + 1).to_string();
     let form = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut count = 0;
-    store.post("/api/v1/series", &form, |source| {
+    let warnings = store.post("/api/v1/series", &form, |source| {
         answer::series(source, store.most_bytes(), &mut |labels| {
             count += 1;
             if count > MOST_SERIES {
@@ -154,6 +154,7 @@ pub(crate) fn each_series(
             Ok(())
         })
     })?;
+    store.warned(warnings);
     Ok(count)
 }
 
@@ -170,7 +171,7 @@ pub(crate) fn label_values(
     let pairs = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut values = Vec::new();
     // Prometheus takes this question by GET alone
-    store.get(&path, &pairs, |source| {
+    let warnings = store.get(&path, &pairs, |source| {
         answer::names(source, store.most_bytes(), &mut |value| {
             if values.len() == most {
                 return Err(AnswerFault::too_much(&format!("more than {most} values of {label}, the limit")));
@@ -179,6 +180,7 @@ pub(crate) fn label_values(
             Ok(())
         })
     })?;
+    store.warned(warnings);
     Ok(values)
 }
 

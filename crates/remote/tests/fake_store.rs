@@ -168,6 +168,22 @@ fn who_asks_is_in_the_header_and_not_in_the_address() {
 }
 
 #[test]
+fn a_list_of_machines_that_may_not_be_whole_is_told() {
+    let names = r#"{"status":"success","isPartial":true,"warnings":["dc2 is away"],"data":["node_load1"]}"#;
+    let hosts = r#"{"status":"success","data":["a"]}"#;
+    let store = FakeStore::start(move |request, stream| {
+        let body = if request.path().starts_with("/api/v1/label/__name__/") { names } else { hosts };
+        stream.write_all(&http("200 OK", "", body))
+    });
+    let access = StoreAccess { timeout: LONG, ..StoreAccess::new(&store.url("", "")) };
+    let asked = MetricStore::new(&access).unwrap();
+    // what follows the lists is not answered as it should be
+    assert!(Fleet::find(&asked, wanted(), &BTreeSet::new()).is_err());
+    let told = asked.warnings();
+    assert!(told.len() == 2 && told[0] == "dc2 is away" && told[1].contains("partial"), "{told:?}");
+}
+
+#[test]
 fn several_machines_are_named_without_listing_their_series() {
     let store = FakeStore::of(&[("/api/v1/label/instance/values", r#"{"status":"success","data":["a","b"]}"#)]);
     let said = ask(&store, LONG).to_string();

@@ -1,5 +1,6 @@
 //! What can be asked: the page, and data about a host, a moment, a stretch.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,8 @@ const KEPT: (usize, usize) = (64, 32 << 20);
 const MOST_LONG: usize = 2;
 /// What a time in milliseconds loses as a number of a browser: a tick at the very end of a stretch is part of it.
 const ROUNDING: i64 = 1_000;
+/// Times lie nearer to 1970 than this, milliseconds (the year 2115): what lies between two fits in nanoseconds.
+const MOST_MS: f64 = 4.6e12;
 /// The longest bookmark, characters.
 const LONGEST_MARK: usize = 500;
 const JSON: &str = "application/json";
@@ -143,8 +146,9 @@ impl WebService {
 
 /// The stream of a live host; 204 tells a browser not to ask again.
 fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
-    if !host.source.is_live() || request.is_head() {
-        return plain("204 No Content", "");
+    if !host.is_live() || request.is_head() {
+        // it has no body, not even an empty line: the next answer on the connection would begin with it
+        return HttpReply::Now(secured(HttpAnswer::plain("204 No Content", ""), None));
     }
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
     let answer = HttpAnswer::ok("text/event-stream", host.first_event(seen));
@@ -159,7 +163,8 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     // a log that grows has other answers
     let (first, last) = host.range();
     let (found, is_done) = host.source.alerts((first, last));
-    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}", request.path, host.is_read(), found.len());
+    let marks = host.with_overview(|overview| overview.marks.len()).unwrap_or(0);
+    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}:{marks}", request.path, host.is_read(), found.len());
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
     }
@@ -190,7 +195,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
 /// A time or a length of the query, milliseconds there, nanoseconds here.
 fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
     let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < 9e12);
+    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MOST_MS);
     found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
 
@@ -282,12 +287,24 @@ fn ticks(
     points: usize,
 ) -> Result<Vec<ReducedLine>, String> {
     let mut reducer = SeriesReducer::within(host.settings.panels.clone(), counters, (from, to), points);
-    // a tick covers the time before it
-    let until = to.saturating_add(host.source.interval_ns());
-    host.source.history()?.read(from, until, &mut |piece| match piece {
-        LogPiece::Frame(frame) => reducer.push(frame),
+    let (history, interval) = (host.source.history()?, host.source.interval_ns());
+    let reached = Cell::new(i64::MIN);
+    let mut each = |piece: LogPiece<'_>| match piece {
+        LogPiece::Frame(frame) => {
+            reached.set(frame.ticks().last().map_or(reached.get(), |tick| tick.time_ns));
+            reducer.push(frame);
+        }
         LogPiece::Note(note) => reducer.note(&note),
-    })?;
+    };
+    // a tick covers the time before it
+    let until = to.saturating_add(interval);
+    history.read(from, until, &mut each)?;
+    // the one that covers the end may be longer than usual
+    let longest = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
+    if reached.get() < to && longest > interval {
+        let longest = longest.min(interval.saturating_mul(MOST_TICKS));
+        history.read(until.saturating_add(1), to.saturating_add(longest), &mut each)?;
+    }
     Ok(reducer.lines(&[], (from, to), points))
 }
 
@@ -326,13 +343,13 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     if text.is_empty() || text.chars().count() > LONGEST_MARK {
         return Err(format!("a bookmark needs a text of 1 to {LONGEST_MARK} characters"));
     }
-    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark needs a time_ms")?;
+    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < MOST_MS).ok_or("a bookmark needs a time_ms")?;
     let time_ns = (time_ms * 1e6) as i64;
     let (first, last) = host.range();
     if !(first - ROUNDING..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
         return Err("the bookmark's time is outside of the log".into());
     }
-    host.source.mark(time_ns, text)?;
+    host.mark(time_ns, text)?;
     Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use diskwright_base::{LogPiece, Schema, latency_view};
+use diskwright_base::{LogPiece, Note, Schema, latency_view};
 use diskwright_dashboard::overview::LogOverview;
 use diskwright_dashboard::{DashboardView, ViewWindow, Viewer};
 use diskwright_diagnosis::Verdict;
@@ -64,6 +64,8 @@ pub struct HostState {
     is_begun: AtomicBool,
     retry: Mutex<ReadRetry>,
     is_read: AtomicBool,
+    /// Its end moves, as of the last look: the source itself may be reading a slow disk.
+    is_live: AtomicBool,
     /// It has distributions of latency.
     has_heat: AtomicBool,
     range: (AtomicI64, AtomicI64),
@@ -81,7 +83,7 @@ fn ms(ns: i64) -> f64 {
 
 impl HostState {
     pub fn new(source: Box<dyn HostSource>, settings: Arc<WebSettings>) -> HostState {
-        let summary = source.verdict();
+        let (summary, is_live) = (source.verdict(), AtomicBool::new(source.is_live()));
         HostState {
             source,
             settings,
@@ -91,6 +93,7 @@ impl HostState {
             is_begun: AtomicBool::new(false),
             retry: Mutex::default(),
             is_read: AtomicBool::new(false),
+            is_live,
             has_heat: AtomicBool::new(false),
             range: (AtomicI64::new(0), AtomicI64::new(0)),
             fault: Mutex::default(),
@@ -106,6 +109,11 @@ impl HostState {
         self.is_read.load(Ordering::Relaxed)
     }
 
+    /// True where its end moves; waits for nobody.
+    pub fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Relaxed)
+    }
+
     fn viewer(&self) -> Viewer {
         let settings = &self.settings;
         Viewer::new(settings.panels.clone(), settings.pack.clone(), settings.ceilings.clone())
@@ -114,6 +122,7 @@ impl HostState {
     /// Learns the range of what is there now.
     pub fn refresh(&self) -> Result<(), String> {
         self.source.refresh()?;
+        self.is_live.store(self.source.is_live(), Ordering::Relaxed);
         if let Some((first, last)) = self.source.history()?.range() {
             self.range.0.store(first, Ordering::Relaxed);
             self.range.1.store(last, Ordering::Relaxed);
@@ -126,14 +135,17 @@ impl HostState {
         self.source.prepare()?;
         self.refresh()?;
         let (first, last) = self.range();
-        let is_first = self.overview.read().unwrap_or_else(PoisonError::into_inner).is_none();
+        // a machine whose clock was set back has forgotten what comes a second time, and so does its overview
+        let is_first = self.with_overview(|overview| overview.until_ns <= last) != Some(true);
         if is_first {
             let fresh = LogOverview::new(self.settings.panels.clone(), first, self.source.interval_ns());
             *self.overview.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
         }
         let until = self.with_overview(|overview| overview.until_ns).unwrap_or(i64::MIN);
         let mut rows = Vec::new();
-        self.source.history()?.read(until.saturating_add(1).max(first), last, &mut |piece| {
+        // with what is new, the last tick again: a recorder writes its alerts after it, which may have come since
+        let from = if last > until { until } else { until.saturating_add(1) };
+        self.source.history()?.read(from.max(first), last, &mut |piece| {
             let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
             let Some(overview) = guard.as_mut() else { return };
             let known = overview.until_ns;
@@ -189,6 +201,17 @@ impl HostState {
         self.overview.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(of)
     }
 
+    /// Sets a bookmark. It is put into the overview too, which reads only what comes after its last tick: a bookmark
+    /// may be earlier.
+    pub fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        self.source.mark(time_ns, text)?;
+        let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(overview) = guard.as_mut() {
+            overview.push(&LogPiece::Note(Note::new(time_ns, Note::BOOKMARK, text)));
+        }
+        Ok(())
+    }
+
     /// The view of a moment; `judged_ns` before it were judged, over `shown_ns` values are means.
     pub fn view(
         &self,
@@ -233,6 +256,9 @@ impl HostState {
         let newest = format!("\"range_ms\":{range},\"series\":{series},\"view\":{view}");
         let mut frames = lock(&self.frames);
         (frames.newest, frames.until_ns) = (newest, last);
+        if last < before {
+            frames.recent.clear();
+        }
         frames.recent.extend(rows.iter().cloned());
         let extra = frames.recent.len().saturating_sub(RECENT);
         frames.recent.drain(..extra);
@@ -267,7 +293,7 @@ impl HostState {
         json!({
             "schema": "diskwright.host/1",
             "name": self.source.name(),
-            "live": self.source.is_live(),
+            "live": self.is_live(),
             "can_mark": self.source.can_mark(),
             "interval_ms": ms(self.source.interval_ns()),
             "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
@@ -293,7 +319,7 @@ impl HostState {
         json!({
             "id": id,
             "name": self.source.name(),
-            "live": self.source.is_live(),
+            "live": self.is_live(),
             "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
             "verdict": verdict,
             "fault": fault.or_else(|| lock(&self.fault).clone()),

@@ -84,7 +84,7 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
 /// Hosts that somebody has looked at, whose log stood still and is recorded again.
 fn waking(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
     let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
-    let wakes = |host: &HostState| host.source.refresh().is_ok() && host.source.is_live();
+    let wakes = |host: &HostState| host.refresh().is_ok() && host.is_live();
     hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
 }
 
@@ -120,7 +120,7 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
 mod tests {
     use std::sync::{Mutex, mpsc};
 
-    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_base::{Note, Schema, Series, Tick};
     use diskwright_dashboard::{History, Panels, RecentHistory};
     use diskwright_diagnosis::packs;
     use diskwright_report::heat::HeatChart;
@@ -130,9 +130,15 @@ mod tests {
     use crate::{HostSource, Stretch, WebSettings};
 
     /// A machine of a store that is away at first.
+    #[derive(Default)]
     struct AwayAtFirst {
         tries: Arc<Mutex<Vec<Instant>>>,
         fails: usize,
+        /// When ticks ended, in the order in which they came.
+        seconds: Arc<Mutex<Vec<i64>>>,
+        notes: Arc<Mutex<Vec<Note>>>,
+        /// How often it was asked whether it is live.
+        live_asked: Arc<Mutex<usize>>,
     }
 
     impl HostSource for AwayAtFirst {
@@ -147,16 +153,18 @@ mod tests {
         fn history(&self) -> Result<Box<dyn History + '_>, String> {
             let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
             let (schema, mut history) = (Arc::new(Schema::new(vec![series])), RecentHistory::new(1 << 20));
-            for second in 1..=5 {
+            for second in self.seconds.lock().unwrap().iter() {
                 let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
                 history.push(&schema, tick, &[1.0]);
             }
+            self.notes.lock().unwrap().iter().for_each(|note| history.note(note.clone()));
             Ok(Box::new(history))
         }
         fn refresh(&self) -> Result<(), String> {
             Ok(())
         }
         fn is_live(&self) -> bool {
+            *self.live_asked.lock().unwrap() += 1;
             false
         }
         fn interval_ns(&self) -> i64 {
@@ -179,13 +187,59 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
+    fn state(source: AwayAtFirst) -> HostState {
         let pack = packs::builtin("default").unwrap().unwrap();
         let settings = WebSettings { panels: Panels::builtin(), pack, ceilings: Vec::new(), version: String::new() };
+        HostState::new(Box::new(source), Arc::new(settings))
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_the_overview_anew() {
+        let seconds = Arc::new(Mutex::new(vec![1001, 1002, 1003]));
+        let host = state(AwayAtFirst { seconds: Arc::clone(&seconds), ..AwayAtFirst::default() });
+        host.read().unwrap();
+        assert_eq!(host.with_overview(|overview| overview.until_ns), Some(1_003_000_000_000));
+        // memory forgets what was said of the time that comes again
+        seconds.lock().unwrap().extend([501, 502, 503]);
+        host.read().unwrap();
+        assert_eq!(host.with_overview(|overview| overview.until_ns), Some(503_000_000_000));
+        let counters = ["physical_disk.reads_per_s".to_owned()];
+        let stretch = (501_000_000_000, 503_000_000_000);
+        let lines = host.with_overview(|overview| overview.reducer.lines(&counters, stretch, 2)).unwrap();
+        assert_eq!(lines[0].mean, [Some(1.0), Some(1.0)], "{lines:?}");
+    }
+
+    #[test]
+    fn the_list_of_hosts_waits_for_no_source() {
+        let live_asked = Arc::new(Mutex::new(0));
+        let host = state(AwayAtFirst { live_asked: Arc::clone(&live_asked), ..AwayAtFirst::default() });
+        let before = *live_asked.lock().unwrap();
+        assert_eq!(host.list(0)["live"], false);
+        assert_eq!(*live_asked.lock().unwrap(), before, "a source that reads a slow disk would hold up all clients");
+    }
+
+    #[test]
+    fn an_alert_that_is_written_after_its_tick_was_read_is_not_missed() {
+        let (seconds, notes) = (Arc::new(Mutex::new(vec![1, 2])), Arc::new(Mutex::new(Vec::new())));
+        let (ticks, written) = (Arc::clone(&seconds), Arc::clone(&notes));
+        let host = state(AwayAtFirst { seconds: ticks, notes: written, ..AwayAtFirst::default() });
+        host.read().unwrap();
+        let text = r#"{"id":"disk.stall","instance":"sda","begin_ns":1}"#;
+        notes.lock().unwrap().push(Note::new(2_000_000_000, Note::ALERT, text));
+        seconds.lock().unwrap().push(3);
+        for _ in 0..2 {
+            let rows = host.read().unwrap();
+            assert!(rows.len() < 2, "no tick comes twice: {rows:?}");
+            assert_eq!(host.with_overview(|overview| overview.alerts.len()), Some(1));
+        }
+    }
+
+    #[test]
+    fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
         let tries = Arc::new(Mutex::new(Vec::new()));
-        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2 };
-        let hosts = Arc::new(vec![Arc::new(HostState::new(Box::new(source), Arc::new(settings)))]);
+        let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));
+        let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds, ..AwayAtFirst::default() };
+        let hosts = Arc::new(vec![Arc::new(state(source))]);
         let (begin, asked) = mpsc::channel();
         let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
         let maker = std::thread::spawn(move || make_overviews(&asked, &watched, &hub));

@@ -1,24 +1,33 @@
 //! What is done for an alert, in a thread of its own, so that no command and no address holds up a tick.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use diskwright_base::units::plural;
 use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
 use super::super::{Failure, output};
-use super::{AlertArguments, command, line, syslog};
+use super::{AlertArguments, command, document, line, syslog};
 
 /// Events that may wait.
 const WAITING: usize = 64;
 /// Actions a minute at most: whoever is called a hundred times stops listening.
 const MOST_A_MINUTE: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
+/// At the end, no action is begun after this: a supervisor kills who takes longer to stop, and a recorder's log is
+/// still open then.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// An event, and the machine that it is of.
+type HostEvent = (AlertEvent, String);
 
 /// The thread that acts.
 pub struct AlertActions {
-    events: SyncSender<AlertEvent>,
+    events: SyncSender<HostEvent>,
+    ended: Arc<OnceLock<Instant>>,
     thread: JoinHandle<()>,
 }
 
@@ -27,30 +36,33 @@ impl AlertActions {
     pub fn start(arguments: &AlertArguments) -> Result<AlertActions, Failure> {
         let webhook = arguments.alert_webhook.as_deref().map(Webhook::new).transpose();
         let webhook = webhook.map_err(|error| Failure::Usage(error.to_string()))?;
+        let ended = Arc::new(OnceLock::new());
         let mut actor = AlertActor {
             command: arguments.on_alert.clone(),
             webhook,
             syslog: arguments.alert_syslog,
+            ended: Arc::clone(&ended),
             done: Vec::new(),
             left_out: 0,
         };
         let (events, received) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("alerts".into()).spawn(move || actor.run(&received))?;
-        Ok(AlertActions { events, thread })
+        Ok(AlertActions { events, ended, thread })
     }
 
     /// Hands an event over. Where too many wait, this one is left out, and that is said.
-    pub fn send(&self, event: &AlertEvent) {
+    pub fn send(&self, event: &AlertEvent, host: &str) {
         if !event.change.calls() {
             return;
         }
-        if let Err(TrySendError::Full(_)) = self.events.try_send(event.clone()) {
+        if let Err(TrySendError::Full(_)) = self.events.try_send((event.clone(), host.to_owned())) {
             output::warn(format_args!("the alert actions are too slow; skipped: {}", line(event)));
         }
     }
 
-    /// Waits until all is done.
+    /// Waits for the action at work and for those that begin soon.
     pub fn end(self) {
+        let _ = self.ended.set(Instant::now());
         drop(self.events);
         // each action has its own time limit
         let _ = self.thread.join();
@@ -61,14 +73,25 @@ struct AlertActor {
     command: Option<String>,
     webhook: Option<Webhook>,
     syslog: bool,
+    /// Since when it is to end.
+    ended: Arc<OnceLock<Instant>>,
     /// When it acted in the last minute.
     done: Vec<Instant>,
     left_out: usize,
 }
 
 impl AlertActor {
-    fn run(&mut self, events: &Receiver<AlertEvent>) {
-        while let Ok(event) = events.recv() {
+    fn run(&mut self, events: &Receiver<HostEvent>) {
+        loop {
+            let (event, host) = match events.recv_timeout(MINUTE) {
+                Ok(sent) => sent,
+                // what was left out is said though no other event comes
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tell_left_out();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             if self.syslog
                 && let Err(error) = syslog::write(&event)
             {
@@ -80,32 +103,40 @@ impl AlertActor {
             if !self.may_act(Instant::now()) {
                 continue;
             }
-            self.act(&event);
+            self.act(&event, &host);
         }
+        self.tell_left_out();
     }
 
     /// The rate limit; what it leaves out is said once it is over.
     fn may_act(&mut self, now: Instant) -> bool {
         self.done.retain(|done| now.duration_since(*done) < MINUTE);
-        if self.done.len() >= MOST_A_MINUTE {
+        let is_over = self.ended.get().is_some_and(|ended| now.duration_since(*ended) >= GRACE);
+        if is_over || self.done.len() >= MOST_A_MINUTE {
             self.left_out += 1;
             return false;
         }
-        if self.left_out > 0 {
-            let count = std::mem::take(&mut self.left_out);
-            output::warn(format_args!(
-                "{count} alert events were skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times \
-                 per minute"
-            ));
-        }
+        self.tell_left_out();
         self.done.push(now);
         true
     }
 
-    fn act(&self, event: &AlertEvent) {
-        let json = serde_json::to_string(&event.alert).unwrap_or_default();
+    fn tell_left_out(&mut self) {
+        let count = std::mem::take(&mut self.left_out);
+        if count > 0 {
+            let skipped = plural(count as u64, "alert event was", "alert events were");
+            let grace = GRACE.as_secs();
+            output::warn(format_args!(
+                "{skipped} skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times per minute, and \
+                 begin nothing {grace} s after the end"
+            ));
+        }
+    }
+
+    fn act(&self, event: &AlertEvent, host: &str) {
+        let json = document(event, host);
         if let Some(text) = &self.command
-            && let Err(error) = command::run(text, event, &json)
+            && let Err(error) = command::run(text, event, host, &json)
         {
             output::warn(format_args!("--on-alert: {error}"));
         }
@@ -119,16 +150,40 @@ impl AlertActor {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command::tests::event;
     use super::*;
+
+    fn actor() -> AlertActor {
+        let (command, ended) = (Some("true".into()), Arc::default());
+        AlertActor { command, webhook: None, syslog: false, ended, done: Vec::new(), left_out: 0 }
+    }
 
     #[test]
     fn the_rate_is_limited_and_recovers() {
-        let mut actor =
-            AlertActor { command: Some("true".into()), webhook: None, syslog: false, done: Vec::new(), left_out: 0 };
+        let mut actor = actor();
         let start = Instant::now();
         let acted = (0..50).filter(|_| actor.may_act(start)).count();
         assert_eq!((acted, actor.left_out), (MOST_A_MINUTE, 40));
         assert!(actor.may_act(start + MINUTE));
         assert_eq!(actor.left_out, 0);
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_at_the_end_too() {
+        let mut actor = actor();
+        let (events, received) = sync_channel(WAITING);
+        (0..MOST_A_MINUTE + 2).for_each(|_| events.send((event(), String::new())).unwrap());
+        drop(events);
+        actor.run(&received);
+        assert_eq!(actor.left_out, 0);
+    }
+
+    #[test]
+    fn nothing_is_begun_long_after_the_end() {
+        let mut actor = actor();
+        let ended = Instant::now();
+        actor.ended.set(ended).unwrap();
+        assert!(actor.may_act(ended + GRACE / 2), "what waits is still done");
+        assert!(!actor.may_act(ended + GRACE), "but not for ever");
     }
 }

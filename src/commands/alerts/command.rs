@@ -6,8 +6,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
+use diskwright_dashboard::alerts::AlertEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::state;
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,21 +20,17 @@ const NAP: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// That it could not be started, failed, or took too long.
-pub fn run(text: &str, event: &AlertEvent, json: &str) -> io::Result<()> {
-    run_within(text, event, json, PATIENCE)
+pub fn run(text: &str, event: &AlertEvent, host: &str, json: &str) -> io::Result<()> {
+    run_within(text, (event, host), json, PATIENCE)
 }
 
-fn run_within(text: &str, event: &AlertEvent, json: &str, patience: Duration) -> io::Result<()> {
+fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patience: Duration) -> io::Result<()> {
     let alert = &event.alert;
-    let state = match event.change {
-        AlertChange::End => "end",
-        AlertChange::Worse => "worse",
-        AlertChange::Begin | AlertChange::Also | AlertChange::Still => "begin",
-    };
     let culprit = alert.culprits.first().map_or("", |culprit| culprit.name.as_str());
     let value = alert.peak.value.map_or_else(String::new, |value| value.to_string());
     let variables = [
-        ("STATE", state),
+        ("STATE", state(event.change)),
+        ("HOST", host),
         ("ID", &alert.id),
         ("SEVERITY", alert.severity.name()),
         ("BOTTLENECK", alert.bottleneck.name()),
@@ -90,7 +88,7 @@ fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use diskwright_dashboard::alerts::{Alert, AlertPeak, SCHEMA};
+    use diskwright_dashboard::alerts::{Alert, AlertChange, AlertPeak, SCHEMA};
     use diskwright_diagnosis::{Bottleneck, Severity};
 
     use super::*;
@@ -127,10 +125,11 @@ pub(super) mod tests {
     fn a_command_gets_the_alert_as_variables_and_as_json() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        let text = format!("(env | grep ALERT_S; cat) > {}", out.display());
-        run(&text, &event(), r#"{"id":"disk.stall"}"#).unwrap();
+        let text = format!("(env | grep -E 'ALERT_(S|H)'; cat) > {}", out.display());
+        run(&text, &event(), "db1", r#"{"id":"disk.stall"}"#).unwrap();
         let got = std::fs::read_to_string(out).unwrap();
         assert!(got.contains("DISKWRIGHT_ALERT_STATE=begin\n"), "{got}");
+        assert!(got.contains("DISKWRIGHT_ALERT_HOST=db1\n"), "{got}");
         assert!(got.contains("DISKWRIGHT_ALERT_SENTENCE=sda: $(touch /tmp/never) stalls\n"), "{got}");
         assert!(got.ends_with("{\"id\":\"disk.stall\"}\n"), "{got}");
     }
@@ -138,11 +137,12 @@ pub(super) mod tests {
     #[test]
     fn a_command_that_hangs_is_ended_with_its_children_and_a_failure_is_said() {
         let begin = Instant::now();
-        let slow = run_within("sleep 60 & sleep 60; true", &event(), "{}", Duration::from_millis(200)).unwrap_err();
+        let patience = Duration::from_millis(200);
+        let slow = run_within("sleep 60 & sleep 60; true", (&event(), ""), "{}", patience).unwrap_err();
         assert!(slow.to_string().contains("was killed") && begin.elapsed() < Duration::from_secs(10), "{slow}");
-        let failed = run("exit 3", &event(), "{}").unwrap_err();
+        let failed = run("exit 3", &event(), "", "{}").unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");
         // a command that does not read what may be more than a pipe takes
-        run("true", &event(), &"x".repeat(1 << 20)).unwrap();
+        run("true", &event(), "", &"x".repeat(1 << 20)).unwrap();
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::{Frame, Note, Schema, Tick};
-use diskwright_dashboard::alerts::{AlertEngine, AlertEvent, rules};
+use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
 
 use super::log::Logs;
-use super::{Failure, ceilings, output};
+use super::{Failure, ceilings, output, own_name};
 use actions::AlertActions;
 
 /// Which alerts, and who hears of them.
@@ -74,6 +74,8 @@ pub struct AlertDesk {
     actions: Option<AlertActions>,
     /// Nobody hears of what was before.
     acts_from_ns: i64,
+    /// The machine that is watched.
+    host: String,
     frame: Option<Frame>,
 }
 
@@ -82,14 +84,14 @@ impl AlertDesk {
     pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertDesk, Failure> {
         let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
         let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
-        Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, frame: None })
+        Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, host: own_name(), frame: None })
     }
 
     /// A desk of which nobody hears.
     #[cfg(test)]
     pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
         let engine = AlertEngine::new(pack, judging, Vec::new());
-        AlertDesk { engine, actions: None, acts_from_ns: i64::MIN, frame: None }
+        AlertDesk { engine, actions: None, acts_from_ns: i64::MIN, host: own_name(), frame: None }
     }
 
     /// Of what was before a moment nobody is told: it is history.
@@ -103,7 +105,13 @@ impl AlertDesk {
         if !logs.can_grow() {
             self.engine.expect_pauses();
         }
+        self.host = logs.host();
         self
+    }
+
+    /// The machine that is watched; empty for logs that do not name theirs.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Takes in a note, before its tick.
@@ -133,6 +141,11 @@ impl AlertDesk {
         events
     }
 
+    /// The recorder ended in good order, and nobody is silent until another one goes on.
+    pub fn recorder_ended(&mut self) {
+        self.engine.recorder_ended();
+    }
+
     /// Looks at the clock while no tick comes.
     pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let events = self.engine.clock(now_ns);
@@ -143,7 +156,7 @@ impl AlertDesk {
     fn act(&self, events: &[AlertEvent]) {
         if let Some(actions) = &self.actions {
             let new = events.iter().filter(|event| event.time_ns >= self.acts_from_ns);
-            new.for_each(|event| actions.send(event));
+            new.for_each(|event| actions.send(event, &self.host));
         }
     }
 
@@ -155,9 +168,25 @@ impl AlertDesk {
     }
 }
 
+/// What became of an alert, for other programs.
+fn state(change: AlertChange) -> &'static str {
+    match change {
+        AlertChange::End => "end",
+        AlertChange::Worse => "worse",
+        AlertChange::Begin | AlertChange::Also | AlertChange::Still => "begin",
+    }
+}
+
+/// `diskwright.alert/1` for other programs: with what became of it, and of which machine it is.
+pub fn document(event: &AlertEvent, host: &str) -> String {
+    let mut value = serde_json::json!(event.alert);
+    value["state"] = state(event.change).into();
+    value["host"] = host.into();
+    value.to_string()
+}
+
 /// An alert in one line.
 pub fn line(event: &AlertEvent) -> String {
-    use diskwright_dashboard::alerts::AlertChange;
     let alert = &event.alert;
     let change = match event.change {
         AlertChange::Begin => "begins",

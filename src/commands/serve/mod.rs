@@ -17,7 +17,7 @@ use super::alerts::AlertArguments;
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
 use super::store::StoreArguments;
-use super::{Failure, ceilings, credentials, fleet, output, own_name, store, watch, why};
+use super::{Failure, ceilings, credentials, fleet, output, own_name, store, watch, when, why};
 use sources::{LateSource, LogFetch, ServedSource};
 
 /// Where the page is served, by default.
@@ -132,8 +132,8 @@ fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>
 
 /// The machines of a store, worst first; each is read when somebody looks at it.
 fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
-    let ranked = fleet::ranked(&arguments.asking, &arguments.window, &arguments.judging)?;
-    let (asking, window) = (arguments.asking.clone(), arguments.window.clone());
+    let (asking, window) = (arguments.asking.clone(), settled(&arguments.asking, &arguments.window)?);
+    let ranked = fleet::ranked(&asking, &window, &arguments.judging)?;
     let fetch: LogFetch = Arc::new(move |host: &str| store::logs(&asking.of_host(host)?, &window));
     let source = |(name, verdict)| -> Box<dyn HostSource> {
         Box::new(LateSource {
@@ -150,6 +150,13 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
         })
     };
     Ok(ranked.into_iter().map(source).collect())
+}
+
+/// The window of a ranking with ends that do not move: a page opened later shows what the list judged.
+fn settled(asking: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
+    let wanted = asking.wanted(window, fleet::USUAL_WINDOW)?;
+    let end = |ms: i64| Some(when::rfc3339(ms * 1_000_000));
+    Ok(window.with(end(wanted.from_ms), end(wanted.to_ms)))
 }
 
 /// Serves a log that this process records; the log is all that the two have in common. `raises` says that the
@@ -238,4 +245,17 @@ fn token(path: &Path) -> Result<String, Failure> {
         return Err(Failure::Failed(format!("{}: {reason}", path.display())));
     }
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_a_ranking_does_not_move() {
+        let window = settled(&StoreArguments::default(), &LogWindow::default()).unwrap();
+        let (from, to) = window.ends(0).unwrap();
+        assert_eq!(to.zip(from).map(|(to, from)| to - from), Some(24 * 3600 * 1_000_000_000));
+        assert_eq!(window.ends(i64::MAX / 2).unwrap(), (from, to));
+    }
 }

@@ -32,6 +32,37 @@ struct LiveTick {
     notes: Vec<Note>,
     /// What became of alerts at this tick.
     alerts: Vec<Note>,
+    /// That ticks before it were left out.
+    skipped: Option<Note>,
+}
+
+/// What ticks brought that found no room: it goes with the next one that does.
+#[derive(Default)]
+struct TickBacklog {
+    left_out: u64,
+    notes: Vec<Note>,
+    alerts: Vec<Note>,
+}
+
+impl TickBacklog {
+    /// A tick with all that it is to bring.
+    fn with(&mut self, mut tick: LiveTick) -> LiveTick {
+        let (notes, alerts) = (std::mem::take(&mut tick.notes), std::mem::take(&mut tick.alerts));
+        tick.notes = self.notes.drain(..).chain(notes).collect();
+        tick.alerts = self.alerts.drain(..).chain(alerts).collect();
+        tick.skipped = (self.left_out > 0).then(|| {
+            let text = plural(self.left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
+            Note::new(tick.tick.time_ns, Note::GAP, text)
+        });
+        tick
+    }
+
+    /// Keeps what a tick without room said of the machine and its clock; tables of processes come again by themselves.
+    fn keep(&mut self, late: LiveTick) {
+        self.left_out += 1;
+        (self.notes, self.alerts) = (late.notes, late.alerts);
+        self.notes.retain(|note| note.kind != Note::PROCESSES);
+    }
 }
 
 /// The sampler's thread, and what it gave so far.
@@ -114,7 +145,7 @@ impl LiveFeed {
     fn keep(&mut self, tick: LiveTick) {
         tick.notes.into_iter().for_each(|note| self.history.note(note));
         self.history.push(&tick.schema, tick.tick, &tick.row);
-        tick.alerts.into_iter().for_each(|note| self.history.note(note));
+        tick.alerts.into_iter().chain(tick.skipped).for_each(|note| self.history.note(note));
         self.taken += 1;
     }
 }
@@ -125,32 +156,47 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
     let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
-    let (mut left_out, mut unsent) = (0, Vec::new());
+    let mut backlog = TickBacklog::default();
     sampler.tick();
     let Ok(mut desk) = desk.recv() else { return Ok(()) };
     loop {
-        let mut notes = sampler.take_notes();
-        if left_out > 0 {
-            let text = plural(left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
-            notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
-        }
+        let notes = sampler.take_notes();
         // as a log keeps it, so that a replay shows the same to the last digit
         let tick = WriterOptions::default().kept(sampler.stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));
-        unsent.extend(desk.tick(&schema, tick, &row).iter().map(AlertEvent::note));
-        let alerts = std::mem::take(&mut unsent);
-        match sender.try_send(LiveTick { schema, tick, row, notes, alerts }) {
-            Ok(()) => left_out = 0,
-            Err(TrySendError::Full(late)) => {
-                left_out += 1;
-                unsent = late.alerts;
-            }
+        let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::note).collect();
+        match sender.try_send(backlog.with(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
+            Ok(()) => backlog.left_out = 0,
+            Err(TrySendError::Full(late)) => backlog.keep(late),
             Err(TrySendError::Disconnected(_)) => return Ok(()),
         }
         if !pacer.wait(|_| {}) {
             return Ok(());
         }
         pacer.tick(&mut sampler);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ticks_without_room_said_goes_with_the_next_one() {
+        let note = |kind: &str| Note::new(1, kind, "text");
+        let tick = |notes: Vec<Note>, alerts: Vec<Note>| {
+            let (schema, tick) = (Arc::default(), Tick::default());
+            LiveTick { schema, tick, row: Vec::new(), notes, alerts, skipped: None }
+        };
+        let mut backlog = TickBacklog::default();
+        for kind in [Note::TOPOLOGY, Note::CLOCK] {
+            let late = backlog.with(tick(vec![note(kind), note(Note::PROCESSES)], vec![note(Note::ALERT)]));
+            backlog.keep(late);
+        }
+        let sent = backlog.with(tick(vec![note(Note::BOOKMARK)], Vec::new()));
+        let kinds: Vec<&str> = sent.notes.iter().map(|note| note.kind.as_str()).collect();
+        assert_eq!((kinds, sent.alerts.len()), (vec![Note::TOPOLOGY, Note::CLOCK, Note::BOOKMARK], 2));
+        assert!(sent.skipped.is_some_and(|note| note.text.starts_with("2 ticks were skipped")));
     }
 }

@@ -141,6 +141,9 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             return Ok(());
         }
         found.0.is_done.store(true, Ordering::Relaxed);
+        if !grows && logs.has_ended() {
+            desk.recorder_ended();
+        }
         loop {
             crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
             // asked before the log is read: no tick comes after the end
@@ -157,6 +160,9 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             }
             // nobody waits for ticks of a log that stands still; a killed recorder does not end its log, and is told
             grows &= !has_ended;
+            if has_ended {
+                desk.recorder_ended();
+            }
             let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
             if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
@@ -208,13 +214,17 @@ mod tests {
     /// Ticks of a disk that stalls all the time, up to a moment; with an alert of the recorder's own. The recorder
     /// still runs.
     fn record(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
+        ticks(writer, (from_ns, to_ns), 1.0);
+        if has_own {
+            writer.note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
+        }
+    }
+
+    fn ticks(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), stalled: f64) {
         let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
         for time_ns in (from_ns..=to_ns).step_by(SECOND as usize) {
-            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &[1.0]).unwrap();
-        }
-        if has_own {
-            writer.note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
+            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &[stalled]).unwrap();
         }
     }
 
@@ -277,5 +287,12 @@ mod tests {
         let found = alerts.list((i64::MIN, i64::MAX));
         assert!(found.iter().any(|alert| alert.id == "disk.stall"), "{found:?}");
         assert!(found.iter().all(|alert| alert.id != "recorder.silent"), "{found:?}");
+        // nor is the time silent until another one goes on
+        let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+        let new_ns = SystemClock.read().wall_ns;
+        ticks(&mut writer, (new_ns, new_ns + 20 * SECOND), 0.0);
+        let list = || alerts.list((i64::MIN, i64::MAX));
+        until("the new ticks", || list().iter().any(|alert| alert.id == "disk.stall" && alert.end_ns.is_some()));
+        assert!(list().iter().all(|alert| alert.id != "recorder.silent"), "{:?}", list());
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::screen::OwnCost;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How long a share of the processor is measured over.
 const OVER_NS: u64 = 5_000_000_000;
@@ -23,7 +24,7 @@ impl OwnMeter {
         if !is_due {
             return self.cost;
         }
-        let Some(used_s) = processor_s() else { return self.cost };
+        let used_s = processor_s();
         if let Some((last_ns, before_s)) = self.last {
             self.cost.processor = Some((used_s - before_s) / (now.saturating_sub(last_ns) as f64 * 1e-9));
         }
@@ -33,14 +34,10 @@ impl OwnMeter {
     }
 }
 
-/// Processor seconds of all threads.
-fn processor_s() -> Option<f64> {
-    // nanoseconds on the processor; one line a thread
-    let of_thread = |entry: std::io::Result<fs::DirEntry>| {
-        let text = fs::read_to_string(entry.ok()?.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<f64>().ok()
-    };
-    Some(fs::read_dir("/proc/self/task").ok()?.filter_map(of_thread).sum::<f64>() * 1e-9)
+/// Processor seconds of this process, of threads that have ended too.
+fn processor_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Resident memory.
@@ -48,4 +45,21 @@ fn resident_bytes() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_took_that_has_ended_is_not_given_back() {
+        let before_s = processor_s();
+        let busy = || {
+            while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 50_000_000 {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::spawn(busy).join().unwrap();
+        assert!(processor_s() - before_s >= 0.05);
+    }
 }

@@ -106,8 +106,13 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         if ended.load(Ordering::Relaxed) {
             break;
         }
-        let mut changed = taken_in? && screen.follows();
+        let is_new = taken_in?;
+        if is_new {
+            viewer.renew_timeline();
+        }
         screen.set_live(source.is_live());
+        // of a log that stands still it is an alert that was found, wherever the cursor is
+        let mut changed = is_new && (screen.follows() || !screen.is_live());
         if suspended.swap(false, Ordering::Relaxed) {
             taken.suspend()?;
             changed = true;
@@ -212,10 +217,13 @@ fn shown(
 }
 
 /// Does what a key asked for.
-fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen: &mut WatchScreen) {
+fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, screen: &mut WatchScreen) {
     match action {
         ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
-            Ok(()) => screen.say("bookmark set"),
+            Ok(()) => {
+                viewer.renew_timeline();
+                screen.say("bookmark set");
+            }
             Err(failure) => screen.say(output::name(failure)),
         },
         ScreenAction::Compare(first, second) => {

@@ -11,7 +11,7 @@ use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
 use diskwright_datastore::LogReader;
 use diskwright_diagnosis::Pack;
 
-use super::super::alerts::{AlertDesk, line};
+use super::super::alerts::{AlertDesk, document, line};
 use super::super::live::Pacer;
 use super::super::log::{LogWindow, Logs};
 use super::super::{Failure, output};
@@ -66,7 +66,7 @@ impl UnattendedRun {
         let end = loop {
             sampler.take_notes().iter().for_each(|note| desk.note(note));
             let events = desk.tick(sampler.schema(), sampler.stamp(), sampler.row());
-            if let Err(failure) = self.print(&events) {
+            if let Err(failure) = self.print(&events, desk.host()) {
                 break Err(failure);
             }
             if !pacer.wait(|_| {}) {
@@ -95,6 +95,9 @@ impl UnattendedRun {
         let mut end = self.scan(&logs, range, from_ns, &mut desk);
         // without a time that was given, only a recorder that runs is waited for
         let waits = self.lasts.is_some() && logs.may_grow();
+        if waits && !grows && logs.has_ended() {
+            desk.recorder_ended();
+        }
         while end.is_ok() && (grows || waits) && goes_on() {
             crate::commands::live::nap(NAP);
             // asked before the log is read: no tick comes after the end
@@ -106,9 +109,10 @@ impl UnattendedRun {
                 end = self.scan(&logs, range, from_ns, &mut desk);
             } else if has_ended {
                 grows = false;
+                desk.recorder_ended();
             } else if grows {
                 let events = desk.clock(SystemClock.read().wall_ns);
-                end = self.print(&events);
+                end = self.print(&events, desk.host());
             }
         }
         if end.is_ok() && !grows && !waits && logs.may_grow() {
@@ -130,7 +134,7 @@ impl UnattendedRun {
             LogPiece::Frame(frame) => {
                 let events = desk.frame(frame);
                 let new: Vec<AlertEvent> = events.into_iter().filter(|event| event.time_ns >= from_ns).collect();
-                self.print(&new)
+                self.print(&new, desk.host())
             }
         })
     }
@@ -146,12 +150,12 @@ impl UnattendedRun {
     }
 
     /// Prints events; a failure where one of them ends all.
-    fn print(&self, events: &[AlertEvent]) -> Result<(), Failure> {
+    fn print(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
             if !self.json {
                 output::text(&format!("{} {}\n", rfc3339(event.time_ns), line(event)))?;
             } else if event.change.calls() {
-                let text = serde_json::to_string(&event.alert)?;
+                let text = document(event, host);
                 output::data(format!("{}\n", diskwright_base::text::json(&text)).as_bytes())?;
             }
             if event.change.is_new()

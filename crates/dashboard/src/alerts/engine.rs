@@ -119,6 +119,8 @@ pub struct AlertEngine {
     clock_moved: bool,
     /// The recorder says that it did not sample, though the next tick covers that time.
     gap_noted: bool,
+    /// The recorder ended in good order after the last tick.
+    has_ended: bool,
     /// Somebody is to record without a break.
     expects_ticks: bool,
 }
@@ -156,6 +158,7 @@ impl AlertEngine {
             number: 0,
             clock_moved: false,
             gap_noted: false,
+            has_ended: false,
             expects_ticks: true,
         }
     }
@@ -163,6 +166,11 @@ impl AlertEngine {
     /// Takes pauses between ticks for nothing: another tool's log is often a few reports now and then.
     pub fn expect_pauses(&mut self) {
         self.expects_ticks = false;
+    }
+
+    /// The recorder ended in good order: until another one goes on, no tick is missing.
+    pub fn recorder_ended(&mut self) {
+        self.has_ended = true;
     }
 
     /// The alerts that are watched for.
@@ -212,10 +220,11 @@ impl AlertEngine {
         });
         self.judge(&tick);
         self.vanished(&tick);
-        self.settle(tick.time_ns, &mut events);
         self.last = Some(tick);
+        self.settle(tick.time_ns, &mut events);
         self.clock_moved = false;
         self.gap_noted = false;
+        self.has_ended = false;
         events
     }
 
@@ -234,15 +243,31 @@ impl AlertEngine {
     /// was overdue until now.
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
+        let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
-        } else if !self.clock_moved {
-            self.overdue(last, if self.gap_noted { tick.time_ns } else { tick.start_ns() });
+            self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
+        } else if !self.clock_moved && !self.has_ended {
+            self.overdue(last, begin_ns);
             self.settle(tick.time_ns, events);
+        }
+        let pause_ns = begin_ns.saturating_sub(last.time_ns);
+        if pause_ns > 0 {
+            self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.pauses(pause_ns));
         }
         for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
             lanes.values_mut().for_each(|lane| lane.fails(tick.time_ns));
+        }
+    }
+
+    /// The clock was set back by so much: what lasts until a time of the clock lasts no longer for that.
+    fn set_back(&mut self, back_ns: i64) {
+        for silenced in &mut self.silenced {
+            silenced.until_ns = silenced.until_ns.saturating_sub(back_ns);
+        }
+        for open in &mut self.open {
+            open.stated_ns = open.stated_ns.saturating_sub(back_ns);
         }
     }
 
@@ -328,6 +353,9 @@ impl AlertEngine {
     /// Raises, keeps and ends alerts as the lanes stand.
     fn settle(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
+        for (rule, lanes) in self.rules.iter().zip(&mut self.lanes) {
+            lanes.values_mut().for_each(|lane| lane.keep_worst(rule, now_ns));
+        }
         for rule in 0..self.rules.len() {
             let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| ns(terms.hold_s));
             let due = |(_, lane): &(&String, &RuleLane)| lane.held_for(hold_ns);
@@ -406,22 +434,24 @@ impl AlertEngine {
     /// When all rules of an alert have cleared for their time: the moment at which the last did.
     fn end(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
         let mut end_ns = open.alert.begin_ns;
+        // while no tick comes, nothing is known
+        let seen_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
         for (rule, instance) in &open.members {
-            let terms = self.rules[*rule].alert.as_ref()?;
+            let clear_hold_ns = ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
             let cleared = match self.clear_of[*rule] {
                 Some(clear) => {
                     let lane = self.lanes[clear].get(instance);
-                    lane.filter(|lane| lane.held_for(ns(terms.clear_hold_s))).and_then(|lane| lane.holds_since)
+                    lane.filter(|lane| lane.held_for(clear_hold_ns)).and_then(|lane| lane.holds_since)
                 }
                 None => None,
             };
             // a device that is gone has no clearing condition any more
             let lane = self.lanes[*rule].get(instance);
             let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
-            let fails = lane.map_or(Some(now_ns), |lane| lane.fails_since);
+            let failed = |lane: &RuleLane| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
+            let fails = lane.map_or(Some(now_ns), failed);
             let since = if self.clear_of[*rule].is_some() && !is_gone { cleared } else { fails };
-            let since = since.filter(|since| now_ns - since >= ns(terms.clear_hold_s))?;
-            end_ns = end_ns.max(since);
+            end_ns = end_ns.max(since?);
         }
         Some(end_ns)
     }

@@ -102,10 +102,11 @@ fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
 }
 
 fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
-    let (position, value) = lane.lead.unwrap_or((0, f64::NAN));
+    let newest = || lane.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
+    let (position, value, time_ns) = lane.worst.unwrap_or_else(newest);
     let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::shown);
     let (quantity, limit, unit) = shown.unwrap_or_default();
-    AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: rfc3339(now_ns) }
+    AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: rfc3339(time_ns) }
 }
 
 /// Keeps the worst value.

@@ -15,7 +15,7 @@ pub const PRESSURE: &[(&str, &str)] = &[("pressure.io_full_s", ""), ("pressure.m
 pub const READS: &[(&str, &str)] = &[("physical_disk.reads", "sda"), ("physical_disk.read_time_s", "sda")];
 
 /// What a filesystem has free, and has in all.
-const SPACE: &[(&str, &str)] = &[
+pub const SPACE: &[(&str, &str)] = &[
     ("logical_disk.free_bytes", "/srv"),
     ("logical_disk.total_bytes", "/srv"),
     ("logical_disk.inodes_free", "/srv"),

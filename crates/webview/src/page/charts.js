@@ -180,7 +180,7 @@ const navRange = () => S.range ? [S.range[0], Math.max(S.range[1], S.range[0] + 
 function drawVeil() {
   const wide = $("charts").clientWidth, place = t => Math.min(Math.max(toX(t, wide), MARGIN), wide);
   const at = S.hover ?? S.at, cursor = $("cursor"), inside = t => t >= S.from && t <= S.to;
-  cursor.hidden = at === null || at === undefined || !inside(at);
+  cursor.hidden = at == null || !inside(at);
   if (!cursor.hidden) cursor.style.left = `${place(at)}px`;
   for (const [node, part] of [[$("chosen"), S.drag || S.chosen], [$("kept"), S.kept]]) {
     node.hidden = !part || part[1] < S.from || part[0] > S.to;

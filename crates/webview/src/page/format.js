@@ -8,7 +8,7 @@ function el(tag, props, ...children) {
     else if (name === "className" || name === "textContent") node[name] = value;
     else node.setAttribute(name, value);
   }
-  node.append(...children.filter(child => child !== null && child !== undefined && child !== ""));
+  node.append(...children.filter(child => child != null && child !== ""));
   return node;
 }
 const fill = (node, ...children) => node.replaceChildren(...children.filter(child => child));
@@ -29,7 +29,7 @@ const scaled = (value, steps) => {
 const BYTES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const COUNTS = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
 function show(value, unit) {
-  if (value === null || value === undefined || !isFinite(value)) return "–";
+  if (value == null || !isFinite(value)) return "–";
   switch (unit) {
     case "s": return value === 0 ? "0 ms" : scaled(value, [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
     case "fraction": return `${digits(value * 100)} %`;
@@ -62,4 +62,6 @@ function long(ms) {
 }
 const debounce = (wait, work) => { let timer; return (...given) => { clearTimeout(timer); timer = setTimeout(() => work(...given), wait); }; };
 const BLAMED = { none: "No bottleneck", unknown: "Not enough data", cpu: "Processor", disk: "Disk", memory: "Memory" };
+const kindOf = found => found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
+const SIGNS = { bad: "▲", good: "✓", warn: "?" };
 const blamed = name => BLAMED[name] || name.charAt(0).toUpperCase() + name.slice(1);

@@ -50,13 +50,16 @@ let frames = 0;
 function onFrame(frame) {
   // a stream that begins anew repeats the last frame, which is no news
   if (!S.heard || frame.range_ms[1] > S.last) { S.heard = Date.now(); failed = 0; }
+  // a clock that was set back: what the charts have of the times that come again is another's
+  const isBack = frame.range_ms[1] < S.last;
   S.live = frame; S.range = frame.range_ms; S.last = S.range[1]; S.cut = false;
   if (S.follow) { S.to = S.last; S.from = S.to - S.span; }
   append(frame);
   S.heardTo = S.last;
   const isLong = S.lines.some(line => line.x.length > 4000);
+  if (isBack) describe();
   // what was marked and raised comes with the range; the map is made anew now and then
-  if (++frames % 30 === 0 || isLong) { soonRange(); loadNav(); }
+  if (++frames % 30 === 0 || isLong || isBack) { soonRange(); loadNav(); }
   if (frames % 10 === 0 && S.follow) soonHeat();
   for (const alert of frame.view.alerts || []) {
     const known = S.alerts.findIndex(one => one.id === alert.id && one.instance === alert.instance && one.begin_ns === alert.begin_ns);
@@ -212,7 +215,7 @@ const start = tried(async () => {
   document.addEventListener("keydown", event => { if (!document.querySelector("dialog[open]") && !/BUTTON/.test(event.target.tagName)) keys(event); });
   new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
-  addEventListener("hashchange", () => { if (!isReading) begin(); });
+  addEventListener("hashchange", begin);
   for (const name of ["visibilitychange", "resume", "online", "pageshow", "focus"]) addEventListener(name, wakeUp);
   setInterval(() => {
     if (!S.info) return;

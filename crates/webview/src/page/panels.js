@@ -27,7 +27,7 @@ function setDevice(name) { S.device = S.device === name ? null : name; drawAll()
 
 function readout(at) {
   if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${clock(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
-  if (at === null || at === undefined) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
+  if (at == null) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
   const near = line => {
     let best = -1;
     for (let i = 0; i < line.x.length; i++) if (Math.abs(line.x[i] - at) <= line.step * 0.51 + 1 && line.mean[i] !== null) best = i;
@@ -106,7 +106,7 @@ function panelVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${long(to - from)} up to ${when(to)}`;
   if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict needs at least two ticks."), el("p", { className: "dim" }, about)); return; }
-  const kind = found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn", sign = { bad: "▲", good: "✓", warn: "?" }[kind];
+  const kind = kindOf(found), sign = SIGNS[kind];
   node.className = `card ${kind}`;
   const place = found.instance ? ` ${found.instance}` : "";
   const sure = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
@@ -114,7 +114,7 @@ function panelVerdict() {
     el("p", { className: `kicker ${kind}` }, `${sign} ${blamed(found.bottleneck)}${found.blames ? place : ""}`),
     el("p", { className: "sentence" }, found.sentence),
     el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
-    el("div", { className: "sure" }, el("b", {}, `${pct(found.confidence)}`), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
+    el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
 }
 const pct = x => Math.round(x * 100) + " %";
 const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
@@ -249,11 +249,10 @@ function fleet() {
   const word = $("find").value.toLowerCase();
   const rank = one => one.fault ? -1 : !one.verdict ? -2 : one.verdict.blames ? 1 + one.verdict.confidence : one.verdict.bottleneck === "unknown" ? 0.5 : 0;
   const rows = S.hosts.filter(one => one.name.toLowerCase().includes(word)).sort((a, b) => rank(b) - rank(a)).map(one => {
-    const found = one.verdict, kind = !found ? "" : found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
-    const sign = { bad: "▲", good: "✓", warn: "?" }[kind] || "…";
+    const found = one.verdict, kind = found ? kindOf(found) : "", sign = SIGNS[kind];
     return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
-      el("td", {}, found ? `${pct(found.confidence)}` : "–"),
+      el("td", {}, found ? pct(found.confidence) : "–"),
       el("td", { className: "text" }, one.fault || found?.sentence || ""),
       el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
   });

@@ -117,7 +117,7 @@ const zoom = (by, around) => {
 const pan = by => { const d = (S.to - S.from) * by; setWindow(S.from + d, S.to + d, S.info.live && S.to + d >= S.last - 1 && by > 0); };
 function setCursor(at) {
   S.at = at === null ? null : Math.min(Math.max(at, S.range[0]), S.range[1]);
-  if (S.at !== null && S.follow) { S.follow = false; }
+  if (S.at !== null) S.follow = false;
   if (S.at !== null && (S.at < S.from || S.at > S.to)) setWindow(S.at - S.span / 2, S.at + S.span / 2, false);
   drawVeil(); controls(); soonView(); remember();
 }
@@ -132,26 +132,26 @@ function choose(a, b) {
 }
 
 // A moment as a link.
-let isReading = false;
 const remember = debounce(150, () => {
   if (S.host === null) { history.replaceState(null, "", location.pathname); return; }
   const words = new URLSearchParams();
-  const put = (name, value) => value !== null && value !== undefined && words.set(name, value);
-  if (S.hosts.length > 1 || S.host) put("host", S.host);
+  const put = (name, value) => value != null && words.set(name, value);
+  if (S.hosts.length > 1) { put("host", S.host); put("name", S.info?.name); }
   if (S.follow) put("last", Math.round(S.span)); else { put("from", Math.round(S.from)); put("to", Math.round(S.to)); }
   put("at", S.at === null ? null : Math.round(S.at));
   if (S.chosen) put("part", S.chosen.map(Math.round).join("-"));
   if (S.quantity !== S.info?.columns[0]?.counter) put("of", S.quantity);
-  isReading = true;
+  // this is no hashchange
   history.replaceState(null, "", `#${words}`);
-  isReading = false;
 });
 function recall() {
   const words = new URLSearchParams(location.hash.slice(1));
   const number = name => words.has(name) && isFinite(+words.get(name)) ? +words.get(name) : null;
   const part = (words.get("part") || "").split("-").map(Number);
+  // hosts of a store are numbered anew at each start, the worst first
+  const host = number("host"), name = words.get("name"), isNamed = one => one?.name === name;
   return {
-    host: number("host"), from: number("from"), to: number("to"), last: number("last"), at: number("at"), of: words.get("of"),
+    host: name === null || isNamed(S.hosts[host]) ? host : S.hosts.find(isNamed)?.id ?? null, from: number("from"), to: number("to"), last: number("last"), at: number("at"), of: words.get("of"),
     part: part.length === 2 && part.every(isFinite) && part[0] < part[1] ? part : null,
   };
 }
