@@ -119,7 +119,8 @@ fn log(folder: &Path, host: &str) -> std::path::PathBuf {
 #[test]
 fn why_says_when_the_machine_of_a_log_has_become_slower() {
     let state = folder("baseline-why");
-    let keep = |document: &BaselineDocument| store::keep(&state.join("baselines"), document, false).expect("kept");
+    let keep =
+        |document: &BaselineDocument| store::keep(&state.join("baselines"), document, None, false).expect("kept");
     keep(&document("slow", "2026-02-01T00:00:00Z", 1.0));
     keep(&document("slow", "2026-03-02T08:30:00Z", 0.78));
     keep(&document("same", "2026-02-01T00:00:00Z", 1.0));

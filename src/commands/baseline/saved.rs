@@ -58,13 +58,14 @@ pub fn baseline(host: &str) -> Option<BaselineDocument> {
 /// Saves a result, or says why not.
 pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
     let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
-    let is_baseline = !arguments.check && (arguments.replace || baseline(&document.machine.host).is_none());
+    let known = baseline(&document.machine.host);
+    let is_baseline = !arguments.check && (arguments.replace || known.is_none());
     let others = document.circumstances.others_share.unwrap_or(0.0);
     match folder() {
         _ if arguments.no_save => not("--no-save"),
         _ if !arguments.only.is_empty() => not("--only measures a part"),
         _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is reliable"),
-        _ if arguments.check && baseline(&document.machine.host).is_none() => {
+        _ if arguments.check && known.is_none() => {
             not("there is no baseline of this machine yet; `diskwright baseline` makes one")
         }
         _ if is_baseline && others > BUSY && !arguments.even_busy => {
@@ -72,7 +73,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
             not(&format!("other programs used {share} of the processors; --even-busy saves it nevertheless"))
         }
         None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
-        Some(folder) => match store::keep(&folder, document, arguments.replace) {
+        Some(folder) => match store::keep(&folder, document, known.as_ref(), arguments.replace) {
             Ok(file) => BaselineUpdate { file: Some(file), is_baseline, because: None },
             Err(error) => not(&error.to_string()),
         },
