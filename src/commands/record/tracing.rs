@@ -236,10 +236,10 @@ impl TraceWorker {
 /// Requests a second of all disks, over a moment.
 fn request_rate() -> f64 {
     const LOOK: Duration = Duration::from_millis(250);
-    let total = || diskstats::read().values().map(|totals| totals.total()).sum::<u64>();
-    let before = total();
+    let before = diskstats::read();
     std::thread::park_timeout(LOOK);
-    total().saturating_sub(before) as f64 / LOOK.as_secs_f64()
+    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), &[], &before, &diskstats::read());
+    requests as f64 / LOOK.as_secs_f64()
 }
 
 /// Who asked, most time at the device first.
