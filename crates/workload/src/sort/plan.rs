@@ -14,6 +14,8 @@ pub const BESIDE_ROW: usize = 16;
 const LEAST_REQUEST: usize = 16 << 10;
 /// The usual request, bytes.
 const USUAL_REQUEST: usize = 1 << 20;
+/// Most rows of a run: their numbers in memory have 32 bits.
+const MOST_ROWS: u64 = u32::MAX as u64;
 /// Most runs: each has a place in memory.
 const MOST_RUNS: u64 = 1 << 20;
 
@@ -74,7 +76,7 @@ impl MergePlan {
         let held = |memory: u64| memory.saturating_sub(RowWriter::memory(request) as u64) / (row + BESIDE_ROW as u64);
         // where all fits, the threads share one place for rows
         let all = size.memory.saturating_sub((threads * RowWriter::memory(request)) as u64) / (row + BESIDE_ROW as u64);
-        if all >= size.rows {
+        if all >= size.rows && size.rows <= MOST_ROWS {
             let merge_request = request;
             return Ok(MergePlan {
                 run_rows: size.rows,
@@ -87,14 +89,15 @@ impl MergePlan {
             });
         }
         let whole = if size.direct { whole_blocks(size.shape.row) } else { 1 };
-        let run_rows = held(each) / whole * whole;
+        let run_rows = held(each).min(MOST_ROWS) / whole * whole;
         if run_rows == 0 {
             let least = (whole * (row + BESIDE_ROW as u64) + RowWriter::memory(request) as u64) * threads as u64;
             return Err(too_small(size, "a run", least));
         }
         let runs = size.rows.div_ceil(run_rows);
         if runs > MOST_RUNS {
-            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: increase --memory")));
+            let remedy = if held(each) > MOST_ROWS { "sort fewer rows" } else { "increase --memory" };
+            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: {remedy}")));
         }
         MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
     }
@@ -253,6 +256,12 @@ mod tests {
         assert_eq!(runs.room(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
         // each of two threads has half of it, with a writer's 512 KiB and a block: 66 x 1024 rows, 14.8 runs
         assert_eq!(plan(1_000_000, 16 << 20, 2).unwrap().runs, 15);
+    }
+
+    #[test]
+    fn a_run_has_no_more_rows_than_can_be_numbered() {
+        let runs = plan(5_000_000_000, 1 << 40, 1).unwrap();
+        assert_eq!((runs.run_rows, runs.runs, runs.passes), (u64::from(u32::MAX) / 1024 * 1024, 2, 1));
     }
 
     #[test]
