@@ -195,10 +195,14 @@ pub fn whole_blocks(row: usize) -> u64 {
 
 fn request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
     match given {
-        // a sixteenth of the memory, so that most of it is for rows
-        0 => Ok((memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN),
+        0 => Ok(usual_request(memory)),
         given => checked(given, name),
     }
+}
+
+/// A sixteenth of the memory, so that most of it is for rows.
+fn usual_request(memory: u64) -> usize {
+    (memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN
 }
 
 fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
@@ -211,6 +215,23 @@ fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
 fn too_small(size: &SortSize, what: &str, least: u64) -> WorkError {
     let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
     WorkError::Usage(format!("--memory {}: {what}{by} needs at least {least} bytes", size.memory))
+}
+
+/// The least memory in which so many rows are sorted without runs, bytes: the rows, what stands beside each, and the
+/// buffer of a writer for each thread. `given` is the request, 0 for what suits the memory.
+#[must_use]
+pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u64 {
+    let held = rows.saturating_mul((row + BESIDE_ROW) as u64);
+    let mut memory = held;
+    loop {
+        let request = if given == 0 { usual_request(memory / threads as u64) } else { given };
+        let needed = held.saturating_add((threads * RowWriter::memory(request)) as u64);
+        // more memory has larger requests, up to the usual one
+        if needed <= memory {
+            return memory;
+        }
+        memory = needed;
+    }
 }
 
 /// Memory to sort in place after SAS 1998: (sum of key lengths, each rounded up to 8 bytes, + record length) x 1.1 x
@@ -256,6 +277,17 @@ mod tests {
         assert_eq!(runs.room(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
         // each of two threads has half of it, with a writer's 512 KiB and a block: 66 x 1024 rows, 14.8 runs
         assert_eq!(plan(1_000_000, 16 << 20, 2).unwrap().runs, 15);
+    }
+
+    #[test]
+    fn the_memory_for_all_rows_is_the_least_that_holds_them() {
+        for (rows, threads) in [(1_000_000, 1), (1_000_000, 8), (100_000, 3), (5_000, 2)] {
+            let needed = memory_in_place(rows, 100, threads, 0);
+            let runs = [needed, needed - 1].map(|memory| plan(rows, memory, threads).unwrap().runs);
+            assert!(runs[0] == 1 && runs[1] > 1, "{rows} by {threads}: {needed}, {runs:?}");
+        }
+        assert_eq!(memory_in_place(1_000_000, 100, 1, 0), 116_000_000 + (1 << 20) + 4096);
+        assert_eq!(memory_in_place(1_000_000, 100, 2, 8192), 116_000_000 + 2 * (8192 + 4096));
     }
 
     #[test]
