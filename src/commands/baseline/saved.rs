@@ -149,6 +149,11 @@ pub fn add(verdict: &mut Verdict) -> Value {
     if let Some(sentence) = &sentence {
         let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
         verdict.certainty_limits.push(format!("measured on {day} UTC, {sentence}"));
+        // another processor under the same name is no machine that became slower
+        if !comparison.differences.is_empty() {
+            let changes = comparison.differences.join(", ");
+            verdict.certainty_limits.push(format!("what differs from that day: {changes}"));
+        }
     }
     json!({
         "baseline": baseline.measured,
@@ -156,6 +161,7 @@ pub fn add(verdict: &mut Verdict) -> Value {
         "speed_one_thread": comparison.speed_one_thread,
         "steal_share": latest.circumstances.steal_share,
         "others_share": latest.circumstances.others_share,
+        "differences": comparison.differences,
         "sentence": sentence,
     })
 }
