@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diskwright_base::units::{display, parse_duration, parse_part, parse_size};
+use diskwright_base::units::{display, parse_duration, parse_part, parse_size, plural};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_room;
@@ -317,7 +317,9 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
             format!("{left} of {due} operations were due and had not begun when the time was over.")
         }
         _ => {
-            format!("{left} of {due} operations could not start on time: the rate exceeds what this storage sustains.")
+            // with more users the same storage may do more
+            let most = plural(users, "user sustains", "users sustain");
+            format!("{left} of {due} operations could not start on time: the rate exceeds what {most} on this storage.")
         }
     }
 }
@@ -346,6 +348,7 @@ mod tests {
         assert_eq!(words(100, 0), "");
         assert!(words(1000, 20).starts_with("20 of 1020 operations were due and had not begun"));
         assert!(words(10, 8).contains("had not begun") && words(10, 9).contains("exceeds"));
-        assert!(words(100, 300).contains("300 of 400 operations could not start on time: the rate exceeds"));
+        let many = "300 of 400 operations could not start on time: the rate exceeds what 4 users sustain";
+        assert_eq!(words(100, 300), format!("{many} on this storage."));
     }
 }
