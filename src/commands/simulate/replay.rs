@@ -1,6 +1,7 @@
 //! `simulate --replay TRACE --drive FILE`: replays a measured trace on a
 //! described drive, and says how far the prediction is from what was measured.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -115,6 +116,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     let mut trace = diskwright_traces::open(&[path.to_owned()])?;
     let mut requests: Vec<ReplayRequest> = Vec::new();
     let (mut last_done, mut overlapping, mut left) = (0, 0_u64, 0_u64);
+    let mut devices = HashSet::new();
     for request in &mut trace {
         let request = request?;
         let Some((measured, done)) = measured(&request) else {
@@ -127,6 +129,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
             last.pause = u64::try_from(pause).unwrap_or(0);
         }
         last_done = done;
+        devices.insert(request.device);
         requests.push(measured);
     }
     if requests.is_empty() {
@@ -136,6 +139,9 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     if left > 0 {
         let what = "without a response time, or neither read nor write,";
         notes.push(plural(left, &format!("request {what} was left out"), &format!("requests {what} were left out")));
+    }
+    if devices.len() > 1 {
+        notes.push(format!("the trace has {} devices; requests of all are replayed on this one drive", devices.len()));
     }
     if overlapping > 0 {
         let early = plural(overlapping, "request", "requests");
@@ -358,4 +364,25 @@ fn spent(replay: &Replay, requests: u64) -> String {
     ];
     let words = parts.map(|(name, sum)| format!("{name} {}", display(mean(sum, requests).unwrap_or(f64::NAN), "s")));
     format!("breakdown of the predicted time: {}\n", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_two_devices_on_one_drive_are_noted() {
+        let path = std::env::temp_dir().join(format!("diskwright-replay-{}.csv", std::process::id()));
+        let notes = |second: &str| {
+            let lines = format!("1.0,sda,read,0,4096,1.0,1.1\n2.0,{second},read,4096,4096,2.0,2.1\n");
+            std::fs::write(&path, format!("{}{lines}", diskwright_traces::CSV_HEADING)).expect("written");
+            let mut notes = Vec::new();
+            let (requests, _) = read_trace(&path, &mut notes).expect("a trace");
+            assert_eq!(requests.len(), 2);
+            notes
+        };
+        assert_eq!(notes("sdb"), ["the trace has 2 devices; requests of all are replayed on this one drive"]);
+        assert!(notes("sda").is_empty());
+        std::fs::remove_file(&path).expect("removed");
+    }
 }
