@@ -174,14 +174,14 @@ mod tests {
     /// 32 threads would have 2 GiB at once.
     #[test]
     fn fresh_pages_of_all_threads_must_fit_into_memory() {
-        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 30 };
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 30 };
         let refused = page_fault(&sizes, ThreadShare { index: 0, threads: 32 });
         assert!(matches!(refused, Err(BaselineError::Cannot(_))));
     }
 
     #[test]
     fn huge_pages_are_off_only_meanwhile() {
-        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 };
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 };
         let share = ThreadShare { index: 0, threads: 2 };
         let before = transparent_huge_pages_are_disabled().expect("asked");
         let mut kernels = [page_fault(&sizes, share).expect("made"), page_fault(&sizes, share).expect("made")];

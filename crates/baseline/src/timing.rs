@@ -158,7 +158,7 @@ mod tests {
     use crate::kernel::WorkKernel;
 
     fn sizes() -> WorkingSizes {
-        WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 }
+        WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 }
     }
 
     /// Each figure works, in as many threads as it is measured with, and the same work gives the same sum.
