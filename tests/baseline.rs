@@ -119,9 +119,12 @@ fn log(folder: &Path, host: &str) -> std::path::PathBuf {
 #[test]
 fn why_says_when_the_machine_of_a_log_has_become_slower() {
     let state = folder("baseline-why");
-    let keep = |document: &BaselineDocument| store::keep(&state.join("baselines"), document, false).expect("kept");
+    let keep =
+        |document: &BaselineDocument| store::keep(&state.join("baselines"), document, None, false).expect("kept");
     keep(&document("slow", "2026-02-01T00:00:00Z", 1.0));
-    keep(&document("slow", "2026-03-02T08:30:00Z", 0.78));
+    let mut moved = document("slow", "2026-03-02T08:30:00Z", 0.78);
+    moved.machine.processor = Some("Slow 9".into());
+    keep(&moved);
     keep(&document("same", "2026-02-01T00:00:00Z", 1.0));
     keep(&document("same", "2026-03-02T08:30:00Z", 0.99));
     keep(&document("later", "2026-02-01T00:00:00Z", 1.0));
@@ -135,7 +138,9 @@ fn why_says_when_the_machine_of_a_log_has_become_slower() {
     let expected = "this machine is 22 % slower than on the day of its baseline (2026-02-01), at one thread";
     assert!(sentence.starts_with(expected), "{sentence}");
     let limits = slow["certainty_limits"].as_array().expect("limits");
-    assert!(limits.iter().any(|limit| limit.as_str().is_some_and(|text| text.contains("22 % slower"))), "{slow}");
+    let is_there = |words: &str| limits.iter().any(|limit| limit.as_str().is_some_and(|text| text.contains(words)));
+    assert!(is_there("22 % slower") && is_there("from that day: processor: unknown -> Slow 9"), "{slow}");
+    assert_eq!(slow["machine"]["differences"][0], "processor: unknown -> Slow 9");
     let same = answer("same");
     assert!(same["machine"]["measured"].is_string() && same["machine"]["sentence"].is_null(), "{same}");
     // three months after the window, and a machine without a baseline

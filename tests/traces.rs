@@ -88,6 +88,9 @@ fn people_see_tables_and_histograms() {
     {
         assert!(table.contains(word), "{word}:\n{table}");
     }
+    // fewer than ten of 80 requests lie above the 95th percentile
+    let response = table.lines().find(|line| line.trim_start().starts_with("response")).expect("a row");
+    assert!(response.contains(" -"), "{response}");
     let chart = shown(&["--as", "chart", "--instance", "*_1"]);
     assert!(chart.contains("40 requests") && !chart.contains("web_0"), "{chart}");
     assert!(chart.contains("time between arrivals") && chart.contains("distance to the previous request"), "{chart}");

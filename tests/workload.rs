@@ -80,7 +80,7 @@ fn a_result_that_is_kept_is_sorted() {
 fn what_cannot_be_done_is_refused_before_anything_is_written() {
     let folder = folder("workload-refused");
     let dir = text(&folder);
-    let cases: [(&[&str], i32, &str); 16] = [
+    let cases: [(&[&str], i32, &str); 17] = [
         (&["sort", "--rows", "1000G", "--memory", "1G", "--source", dir], 1, "nothing was written"),
         (&["sort", "--memory", "20K", "--source", dir], 2, "needs at least"),
         (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
@@ -94,7 +94,12 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         (&["backup", "--dir", dir, "--rate", "0"], 2, "a rate of 0 operations"),
         (&["files", "--dir", dir, "--files", "18446744073709551615"], 1, "nothing was written"),
         (&["transactions", "--dir", dir, "--reads", "4000000000"], 2, "up to 100000 reads"),
-        (&["sort", "--rows", "184467440737095517", "--memory", "8000P", "--source", dir], 1, "nothing was written"),
+        (&["sort", "--rows", "184467440737095517", "--memory", "8000P", "--source", dir], 2, "sort fewer rows"),
+        (
+            &["sort", "--rows", "20000G", "--row-size", "1M", "--memory", "8000P", "--source", dir],
+            1,
+            "nothing was written",
+        ),
         (&["sort", "--source", dir, "--keep", "/no/such/folder/rows"], 2, "no such folder"),
         (&["sort", "--source", dir, "--keep", "/dev/shm/rows"], 2, "on the filesystem of"),
     ];

@@ -14,6 +14,9 @@ const EXACT: u64 = 2 * STEPS;
 /// Buckets in all: the exact ones, and 64 for each doubling from there.
 const BUCKETS: usize = EXACT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS as usize);
 
+/// Values that must lie above a percentile for it to be shown.
+const ABOVE: f64 = 10.0;
+
 /// A histogram of 30 KB. Recording is a few instructions and never allocates;
 /// histograms of the same thing can be added up. Count, mean, least and most
 /// are exact, percentiles within 0.8 %.
@@ -131,6 +134,18 @@ impl Histogram {
         Some(self.most as f64)
     }
 
+    /// Whether a percentile of so many values is worth showing: where ten lie above it, and the median of any. Of fewer
+    /// it is one of the greatest values, and says nothing of those to come.
+    pub fn shows(count: u64, share: f64) -> bool {
+        // 1 - 0.99 is a little less than 0.01
+        share <= 0.5 || (1.0 - share) * count as f64 >= ABOVE - 1e-6
+    }
+
+    /// [`Histogram::quantile`] where it is worth showing.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        self.quantile(share).filter(|_| Histogram::shows(self.count, share))
+    }
+
     /// The buckets that counted something: least and greatest value that fall
     /// into each, and how many did.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
@@ -225,6 +240,16 @@ mod tests {
         let mut few = Histogram::new();
         (5..8).for_each(|v| few.record(v));
         assert_eq!(few.quantile(0.5), Some(6.0));
+    }
+
+    #[test]
+    fn a_percentile_is_shown_where_ten_values_lie_above_it() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(7, 999);
+        assert_eq!((histogram.percentile(0.5), histogram.percentile(0.99)), (Some(7.0), None));
+        histogram.record(7);
+        assert_eq!((histogram.percentile(0.99), histogram.percentile(0.999)), (Some(7.0), None));
+        assert!(Histogram::shows(1, 0.5) && Histogram::shows(100_000, 0.9999) && !Histogram::shows(199, 0.95));
     }
 
     #[test]

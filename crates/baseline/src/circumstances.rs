@@ -51,14 +51,15 @@ pub struct BaselineCircumstances {
 }
 
 /// Totals at a moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct MachineTotals {
     /// All processors' time but steal, and steal, s.
     busy_s: f64,
     idle_s: f64,
     steal_s: f64,
     own_s: f64,
-    throttled_s: Option<f64>,
+    /// By control group.
+    throttled_s: Vec<f64>,
     thermal_throttles: Option<u64>,
 }
 
@@ -104,6 +105,13 @@ fn totals(root: &Path) -> MachineTotals {
     let throttles = each(&root.join("sys/devices/system/cpu"), "cpu", "thermal_throttle/core_throttle_count");
     let thermal_throttles = (!throttles.is_empty()).then(|| throttles.iter().sum::<f64>() as u64);
     MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled_s(root), thermal_throttles }
+}
+
+/// The time of the group that was kept from running most. Each is compared with itself: one that was throttled for long
+/// in the past would hide what the others were meanwhile.
+fn throttled_most(start: &[f64], end: &[f64]) -> Option<f64> {
+    let meanwhile = start.iter().zip(end).map(|(start, end)| (end - start).max(0.0));
+    meanwhile.reduce(f64::max).filter(|_| start.len() == end.len())
 }
 
 /// The rate of a chain of dependent instructions, as a clock: the best of some short runs, so that an interruption
@@ -162,7 +170,7 @@ impl<'a> CircumstanceWatch<'a> {
             self.seen.steal_share = Some(steal / all);
             self.seen.others_share = Some(((busy - spent(|t| t.own_s)) / all).max(0.0));
         }
-        self.seen.throttled_s = end.throttled_s.zip(start.throttled_s).map(|(end, start)| (end - start).max(0.0));
+        self.seen.throttled_s = throttled_most(&start.throttled_s, &end.throttled_s);
         let throttles = end.thermal_throttles.zip(start.thermal_throttles);
         self.seen.thermal_throttles = throttles.map(|(end, start)| end.saturating_sub(start));
         self.seen
@@ -192,14 +200,16 @@ mod tests {
             fs::write(path, text).expect("written");
         };
         put("proc/stat", "cpu  0 0 0 0 0 0 0 0\n");
-        put("proc/self/cgroup", "0::/\n");
+        put("proc/self/cgroup", "0::/app\n");
         put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 1000000\n");
+        // the group above was throttled much more, but before
+        put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 1000000000\n");
+        put("sys/fs/cgroup/app/cpu.stat", "usage_usec 5\nthrottled_usec 1000000\n");
         put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
         put("sys/class/thermal/thermal_zone0/temp", "61000\n");
         let watch = CircumstanceWatch::start(root.path());
         put("proc/stat", "cpu  100000 0 0 100000 0 0 0 50000\n");
-        put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 3500000\n");
+        put("sys/fs/cgroup/app/cpu.stat", "usage_usec 5\nthrottled_usec 3500000\n");
         put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "5\n");
         put("sys/class/thermal/thermal_zone0/temp", "85000\n");
         let seen = watch.finish();

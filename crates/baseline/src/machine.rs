@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use diskwright_hostfiles::group;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,10 @@ const USUAL_CACHE: u64 = 32 << 20;
 /// How much memory the work may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkingSizes {
-    /// Bytes of one of the three arrays.
+    /// Bytes of one of the three arrays, for one thread.
     pub array_bytes: u64,
+    /// The same for all threads together, which use all caches of the last level.
+    pub all_bytes: u64,
     /// Memory that programs can have, bytes.
     pub available_bytes: u64,
 }
@@ -37,6 +39,8 @@ pub struct BaselineMachine {
     pub memory_bytes: u64,
     /// Sizes of the first processor's caches, bytes: `L1d`, `L2`, `L3`.
     pub caches: BTreeMap<String, u64>,
+    /// All caches of the last level together, bytes; 0 where the kernel does not say.
+    pub last_level_bytes: u64,
     /// Kernel release.
     pub kernel: String,
     /// Frequency governor, where there is one.
@@ -77,6 +81,24 @@ fn caches(root: &Path) -> BTreeMap<String, u64> {
     entries.filter_map(|entry| one(entry.file_name().into_string().ok()?)).collect()
 }
 
+/// All caches of the last level together, bytes: one that processors share counts once.
+fn last_level(root: &Path) -> u64 {
+    let folders = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: BTreeMap<(u64, String), u64> = BTreeMap::new();
+    for processor in folders(root.join("sys/devices/system/cpu")) {
+        for cache in folders(processor.join("cache")) {
+            let level = text(&cache, "level").and_then(|level| level.parse().ok());
+            let bytes = text(&cache, "size").and_then(|bytes| size(&bytes));
+            let (Some(level), Some(bytes)) = (level, bytes) else { continue };
+            if text(&cache, "type").as_deref() != Some("Instruction") {
+                found.insert((level, text(&cache, "shared_cpu_list").unwrap_or_default()), bytes);
+            }
+        }
+    }
+    let last = found.keys().map(|(level, _)| *level).max();
+    found.iter().filter(|((level, _), _)| Some(*level) == last).map(|(_, bytes)| *bytes).sum()
+}
+
 /// A line of `/proc/meminfo`, bytes.
 fn meminfo(root: &Path, name: &str) -> Option<u64> {
     let text = text(root, "proc/meminfo")?;
@@ -98,6 +120,7 @@ impl BaselineMachine {
             online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
             memory_bytes: meminfo(root, "MemTotal").unwrap_or(0),
             caches: caches(root),
+            last_level_bytes: last_level(root),
             kernel: text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
             governor: text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
@@ -119,22 +142,26 @@ impl BaselineMachine {
         self.caches.values().copied().max()
     }
 
-    /// Sizes of arrays: four times the largest cache, as STREAM asks, and all three in a quarter of the memory that is
-    /// available.
+    /// Sizes of arrays: four times the caches that are used, as STREAM asks (of one thread the largest, of all threads
+    /// all of the last level), and all three arrays in a quarter of the memory that is available.
     #[must_use]
     pub fn sizes(&self, root: &Path) -> WorkingSizes {
         // more than its group may have would end this program, not slow it down
         let available_bytes = group::memory_available(root).unwrap_or(self.memory_bytes / 2);
-        let wanted = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
-        WorkingSizes { array_bytes: wanted.min(available_bytes / 12), available_bytes }
+        let most = available_bytes / 12;
+        let one = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
+        let all = one.max(STREAM_TIMES * self.last_level_bytes);
+        WorkingSizes { array_bytes: one.min(most), all_bytes: all.min(most), available_bytes }
     }
 
     /// Why the arrays are smaller than they should be.
     #[must_use]
     pub fn small_arrays(&self, sizes: &WorkingSizes) -> Option<String> {
         let cache = self.largest_cache()?;
-        (sizes.array_bytes < STREAM_TIMES * cache).then(|| {
-            "there is no memory for arrays of four times the largest cache: bandwidth is partly that of a cache".into()
+        let is_small =
+            sizes.array_bytes < STREAM_TIMES * cache || sizes.all_bytes < STREAM_TIMES * self.last_level_bytes;
+        is_small.then(|| {
+            "there is no memory for arrays of four times the caches: bandwidth is partly that of a cache".into()
         })
     }
 }
@@ -188,7 +215,31 @@ mod tests {
         put("sys/fs/cgroup/a/memory.max", "130000\n");
         put("sys/fs/cgroup/a/memory.current", "10000\n");
         let sizes = machine.sizes(root.path());
-        assert_eq!(sizes, WorkingSizes { array_bytes: 10_000, available_bytes: 120_000 });
+        assert_eq!(sizes, WorkingSizes { array_bytes: 10_000, all_bytes: 10_000, available_bytes: 120_000 });
         assert!(machine.small_arrays(&sizes).is_some());
+    }
+
+    /// Processors 0 and 1 share a cache of the last level, 2 has its own: 128 KiB for all threads, 64 for one.
+    #[test]
+    fn threads_on_all_processors_use_all_caches_of_the_last_level() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (processor, shared) in [(0, "0-1"), (1, "0-1"), (2, "2")] {
+            for (index, level, size, list) in [(0, "1", "32K", processor.to_string()), (1, "3", "64K", shared.into())] {
+                let folder = format!("sys/devices/system/cpu/cpu{processor}/cache/index{index}");
+                let folder = root.path().join(folder);
+                fs::create_dir_all(&folder).expect("made");
+                let list = ("shared_cpu_list", list.as_str());
+                for (file, text) in [("level", level), ("size", size), ("type", "Data"), list] {
+                    fs::write(folder.join(file), text).expect("written");
+                }
+            }
+        }
+        fs::create_dir_all(root.path().join("proc")).expect("made");
+        fs::write(root.path().join("proc/meminfo"), "MemTotal: 64000 kB\nMemAvailable: 60000 kB\n").expect("written");
+        let machine = BaselineMachine::read(root.path());
+        assert_eq!((machine.last_level_bytes, machine.largest_cache()), (128 << 10, Some(64 << 10)));
+        let sizes = machine.sizes(root.path());
+        assert_eq!((sizes.array_bytes, sizes.all_bytes, machine.small_arrays(&sizes)), (256 << 10, 512 << 10, None));
+        assert!(machine.small_arrays(&WorkingSizes { all_bytes: 256 << 10, ..sizes }).is_some());
     }
 }

@@ -14,7 +14,8 @@ const WORDS: usize = LINE / 8;
 
 /// Elements of this thread's part of an array of 8-byte numbers.
 fn part(sizes: &WorkingSizes, share: ThreadShare) -> usize {
-    (sizes.array_bytes as usize / 8 / share.threads).max(WORDS)
+    let bytes = if share.threads == 1 { sizes.array_bytes } else { sizes.all_bytes };
+    (bytes as usize / 8 / share.threads).max(WORDS)
 }
 
 /// Sums an array; a round is once through it.
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn parts_of_an_array_are_equal_and_bytes_are_counted() {
-        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 30 };
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 30 };
         let whole = triad(&sizes, ThreadShare { index: 0, threads: 1 }).expect("made");
         let mut half = triad(&sizes, ThreadShare { index: 0, threads: 2 }).expect("made");
         assert_eq!((whole.units, half.units), (3.0 * 1_048_576.0, 3.0 * 524_288.0));
@@ -125,8 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn the_arrays_of_all_threads_exceed_all_caches() {
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 4 << 20, available_bytes: 1 << 30 };
+        let bytes = |threads| read(&sizes, ThreadShare { index: 0, threads }).expect("made").units;
+        assert_eq!((bytes(1), 2.0 * bytes(2)), (1_048_576.0, 4_194_304.0));
+    }
+
+    #[test]
     fn a_working_set_larger_than_memory_is_refused() {
-        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 32 << 10 };
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 32 << 10 };
         assert!(latency::<{ 16 << 10 }>(&sizes, ThreadShare { index: 0, threads: 1 }).is_err());
     }
 }

@@ -176,7 +176,7 @@ mod tests {
             more: 0,
             ..BaselinePlan::check(&chosen("processor"))
         };
-        let sizes = WorkingSizes { array_bytes: 1 << 16, available_bytes: 1 << 40 };
+        let sizes = WorkingSizes { array_bytes: 1 << 16, all_bytes: 1 << 16, available_bytes: 1 << 40 };
         let root = std::path::Path::new("/");
         let (mut watch, stop) = (CircumstanceWatch::start(root), AtomicBool::new(false));
         let done = std::cell::Cell::new(0);
@@ -193,7 +193,7 @@ mod tests {
     fn what_cannot_be_measured_is_skipped_with_its_reason() {
         let plan =
             BaselinePlan { target: Duration::from_micros(100), ..BaselinePlan::check(&chosen("memory.latency.256M")) };
-        let sizes = WorkingSizes { array_bytes: 1 << 16, available_bytes: 1 << 20 };
+        let sizes = WorkingSizes { array_bytes: 1 << 16, all_bytes: 1 << 16, available_bytes: 1 << 20 };
         let mut watch = CircumstanceWatch::start(std::path::Path::new("/"));
         let (figures, skipped) = measure(&plan, &sizes, &mut watch, &AtomicBool::new(false), &|_| {}).expect("done");
         assert!(figures.is_empty() && skipped[0].because.contains("memory"), "{skipped:?}");

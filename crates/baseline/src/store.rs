@@ -64,21 +64,32 @@ pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String>
     Ok((profile.host == host).then_some(profile))
 }
 
-/// Keeps a measurement: as the baseline where there is none or `replace` says so, else as the newest. Readers see the
-/// old file or the new one.
+/// Keeps a measurement: as the baseline where there is none or `replace` says so, else as the newest. `known` is the
+/// baseline that is in use, which may be of another folder: then it is kept here too, so that this measurement does not
+/// become the baseline. Readers see the old file or the new one.
 ///
 /// # Errors
 /// When the system refuses.
-pub fn keep(folder: &Path, document: &BaselineDocument, replace: bool) -> io::Result<PathBuf> {
+pub fn keep(
+    folder: &Path,
+    document: &BaselineDocument,
+    known: Option<&BaselineDocument>,
+    replace: bool,
+) -> io::Result<PathBuf> {
     let host = document.machine.host.as_str();
     diskwright_guard::check_new(&folder.join("baseline")).map_err(io::Error::other)?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     let before = if replace { None } else { load(folder, host).map_err(io::Error::other)? };
-    let profile = match before {
-        Some(before) => MachineProfile { latest: Some(document.clone()), ..before },
-        None => MachineProfile { schema: SCHEMA.into(), host: host.into(), baseline: document.clone(), latest: None },
+    let first = |baseline: &BaselineDocument, latest: Option<BaselineDocument>| {
+        let (schema, host, baseline) = (SCHEMA.to_owned(), host.to_owned(), baseline.clone());
+        MachineProfile { schema, host, baseline, latest }
+    };
+    let profile = match (before, known) {
+        (Some(before), _) => MachineProfile { latest: Some(document.clone()), ..before },
+        (None, Some(known)) if !replace => first(known, Some(document.clone())),
+        (None, _) => first(document, None),
     };
     let path = file(folder, host);
     let part = path.with_extension(format!("{}.part", std::process::id()));
@@ -118,13 +129,26 @@ mod tests {
             Some((kept.baseline.measured, kept.latest.map(|latest| latest.measured)))
         };
         assert_eq!(days("db1"), None);
-        keep(&folder, &measured("db1", "1"), false).expect("kept");
+        keep(&folder, &measured("db1", "1"), None, false).expect("kept");
         assert_eq!(days("db1"), Some(("1".into(), None)));
-        keep(&folder, &measured("db1", "2"), false).expect("kept");
-        keep(&folder, &measured("db1", "3"), false).expect("kept");
+        keep(&folder, &measured("db1", "2"), None, false).expect("kept");
+        keep(&folder, &measured("db1", "3"), None, false).expect("kept");
         assert_eq!(days("db1"), Some(("1".into(), Some("3".into()))));
-        keep(&folder, &measured("db1", "4"), true).expect("kept");
+        keep(&folder, &measured("db1", "4"), None, true).expect("kept");
         assert_eq!((days("db1"), days("db2")), (Some(("4".into(), None)), None));
+    }
+
+    #[test]
+    fn a_check_is_no_baseline_where_that_is_in_another_folder() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (known, check) = (measured("db1", "1"), measured("db1", "2"));
+        let days = |replace: bool| {
+            keep(root.path(), &check, Some(&known), replace).expect("kept");
+            let kept = load(root.path(), "db1").expect("read").expect("there");
+            (kept.baseline.measured, kept.latest.map(|latest| latest.measured))
+        };
+        assert_eq!(days(false), ("1".to_owned(), Some("2".to_owned())));
+        assert_eq!(days(true), ("2".to_owned(), None));
     }
 
     #[test]
@@ -133,8 +157,8 @@ mod tests {
         let path = file(root.path(), "db1");
         fs::write(&path, "{").expect("written");
         assert!(load(root.path(), "db1").expect_err("damaged").contains("db1.json"));
-        assert!(keep(root.path(), &measured("db1", "1"), false).is_err());
-        keep(root.path(), &measured("db1", "1"), true).expect("replaced");
+        assert!(keep(root.path(), &measured("db1", "1"), None, false).is_err());
+        keep(root.path(), &measured("db1", "1"), None, true).expect("replaced");
         assert!(load(root.path(), "db1").expect("read").is_some());
     }
 

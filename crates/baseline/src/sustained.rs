@@ -19,6 +19,8 @@ const FIGURE: &str = "processor.floating";
 const PART: Duration = Duration::from_secs(1);
 /// Fewer parts than this have no beginning and end of their own.
 pub const LEAST_PARTS: usize = 12;
+/// Rates that are kept, those of an hour: a machine's file must stay small enough to be read.
+const MOST_RATES: usize = 3600;
 /// A fall by less than this is noise.
 const FALL: f64 = 0.05;
 
@@ -32,7 +34,7 @@ pub struct SustainedResult {
     pub threads: usize,
     /// How long, s.
     pub seconds: f64,
-    /// Rate of each part of about a second.
+    /// Rate of each part of about a second; of more than an hour, means of neighbours.
     pub rates: Vec<f64>,
     /// Median of the first quarter.
     pub first: f64,
@@ -89,14 +91,22 @@ pub fn run(
         let low = values.iter().copied().reduce(f64::min)?;
         Some(SeenRange { low, high: values.iter().copied().fold(low, f64::max) })
     };
+    let judged = judge(rates);
     Ok(SustainedResult {
         figure: FIGURE.into(),
         threads,
         seconds: start.elapsed().as_secs_f64(),
+        rates: kept(&judged.rates),
         clock_hz: range(&clocks),
         temperature_c: range(&heat),
-        ..judge(rates)
+        ..judged
     })
+}
+
+/// As many rates as are kept, in their order.
+fn kept(rates: &[f64]) -> Vec<f64> {
+    let each = rates.len().div_ceil(MOST_RATES).max(1);
+    rates.chunks(each).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect()
 }
 
 #[cfg(test)]
@@ -110,6 +120,16 @@ mod tests {
         let hot = judge(vec![10.0, 10.0, 9.0, 9.0, 8.0, 8.0, 8.0, 8.0]);
         assert!(hot.has_fallen && (hot.fell_by - 0.2).abs() < 1e-12, "{hot:?}");
         assert!(!judge(Vec::new()).has_fallen);
+    }
+
+    #[test]
+    fn rates_of_days_are_kept_as_means() {
+        assert_eq!(kept(&[3.0, 5.0]), [3.0, 5.0]);
+        let day: Vec<f64> = (0..86_400).map(f64::from).collect();
+        let rates = kept(&day);
+        // 24 of a second each
+        assert_eq!((rates.len(), rates[0], rates[1]), (3600, 11.5, 35.5));
+        assert!(kept(&[]).is_empty());
     }
 
     #[test]

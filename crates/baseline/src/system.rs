@@ -101,11 +101,13 @@ fn messages(here: usize, there: usize) -> Result<WorkKernel, BaselineError> {
 
 /// Writes a byte to each 4 KiB of fresh memory: a mapping, its faults, its zeroed pages and its removal. Huge pages are
 /// off meanwhile, so that each fault is of one page. Threads share an address space, as those of a program do.
-pub fn page_fault(sizes: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+pub fn page_fault(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const BYTES: usize = 64 << 20;
     const PAGE: usize = 4096;
-    if BYTES as u64 > sizes.available_bytes / 4 {
-        return Err(BaselineError::Cannot("there is no memory for 64 MiB of fresh pages".into()));
+    // all threads have theirs at once
+    if (BYTES as u64).saturating_mul(share.threads as u64) > sizes.available_bytes / 4 {
+        let why = "fresh pages of 64 MiB for each thread are more than a quarter of the available memory";
+        return Err(BaselineError::Cannot(why.into()));
     }
     if rustix::param::page_size() != PAGE {
         return Err(BaselineError::Cannot("pages of this kernel are not of 4 KiB".into()));
@@ -169,9 +171,17 @@ mod tests {
         .expect("ended");
     }
 
+    /// 32 threads would have 2 GiB at once.
+    #[test]
+    fn fresh_pages_of_all_threads_must_fit_into_memory() {
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 30 };
+        let refused = page_fault(&sizes, ThreadShare { index: 0, threads: 32 });
+        assert!(matches!(refused, Err(BaselineError::Cannot(_))));
+    }
+
     #[test]
     fn huge_pages_are_off_only_meanwhile() {
-        let sizes = WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 };
+        let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 };
         let share = ThreadShare { index: 0, threads: 2 };
         let before = transparent_huge_pages_are_disabled().expect("asked");
         let mut kernels = [page_fault(&sizes, share).expect("made"), page_fault(&sizes, share).expect("made")];

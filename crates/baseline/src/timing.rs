@@ -1,7 +1,7 @@
 //! How work is timed: the same amount each time, by one thread or by several that begin at the same moment.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::BaselineError;
@@ -40,6 +40,36 @@ struct ThreadTime {
     sum: u64,
 }
 
+/// Where threads wait for each other, so that all begin at one moment. A barrier would wait for ever for a thread that
+/// the system did not start.
+struct ThreadGate {
+    /// Threads that have not come yet.
+    missing: Mutex<usize>,
+    complete: Condvar,
+}
+
+impl ThreadGate {
+    fn new(threads: usize) -> ThreadGate {
+        ThreadGate { missing: Mutex::new(threads), complete: Condvar::new() }
+    }
+
+    /// A thread is there, or will never be.
+    fn arrive(&self) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            self.complete.notify_all();
+        }
+    }
+
+    /// A thread is there, and waits for the others.
+    fn wait(&self) {
+        self.arrive();
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _all = self.complete.wait_while(missing, |missing| *missing > 0).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
 /// Times rounds of work in each of some threads. A tenth of them goes before and is not counted.
 ///
 /// # Errors
@@ -50,7 +80,7 @@ pub fn time(
     threads: usize,
     rounds: u64,
 ) -> Result<WorkTime, BaselineError> {
-    let (barrier, failed) = (Barrier::new(threads), AtomicBool::new(false));
+    let (gate, failed) = (ThreadGate::new(threads), AtomicBool::new(false));
     let one = |index: usize| {
         let share = ThreadShare { index, threads };
         let prepared = (figure.make)(sizes, share).and_then(|mut kernel| {
@@ -58,7 +88,7 @@ pub fn time(
             Ok(kernel)
         });
         failed.fetch_or(prepared.is_err(), Ordering::SeqCst);
-        barrier.wait();
+        gate.wait();
         let mut kernel = prepared?;
         if failed.load(Ordering::SeqCst) {
             // the thread that failed says why
@@ -70,9 +100,17 @@ pub fn time(
     };
     let results: Vec<Result<ThreadTime, BaselineError>> = std::thread::scope(|scope| {
         let one = &one;
-        let running: Vec<_> = (0..threads).map(|index| scope.spawn(move || one(index))).collect();
+        let start = |index: usize| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || one(index));
+            if thread.is_err() {
+                failed.store(true, Ordering::SeqCst);
+                gate.arrive();
+            }
+            thread.map_err(|error| BaselineError::Cannot(format!("{threads} threads cannot be started: {error}")))
+        };
+        let running: Vec<_> = (0..threads).map(start).collect();
         let panicked = |_| Err(BaselineError::Cannot("a thread of the measurement ended".into()));
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        running.into_iter().map(|thread| thread.and_then(|t| t.join().unwrap_or_else(panicked))).collect()
     });
     let (done, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let mut errors: Vec<BaselineError> = errors.into_iter().filter_map(Result::err).collect();
@@ -120,7 +158,7 @@ mod tests {
     use crate::kernel::WorkKernel;
 
     fn sizes() -> WorkingSizes {
-        WorkingSizes { array_bytes: 1 << 20, available_bytes: 1 << 40 }
+        WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 }
     }
 
     /// Each figure works, in as many threads as it is measured with, and the same work gives the same sum.
@@ -151,6 +189,18 @@ mod tests {
         let figure = definition("processor.integer").expect("known");
         let rounds = |milliseconds| calibrate(figure, &sizes(), 1, Duration::from_millis(milliseconds)).expect("timed");
         assert!(rounds(100) > rounds(5));
+    }
+
+    #[test]
+    fn threads_begin_when_the_last_has_come_or_was_not_started() {
+        let gate = ThreadGate::new(3);
+        std::thread::scope(|scope| {
+            let two = [(); 2].map(|()| scope.spawn(|| gate.wait()));
+            // the third that the system refuses
+            gate.arrive();
+            two.into_iter().for_each(|thread| thread.join().expect("ended"));
+        });
+        assert_eq!(*gate.missing.lock().expect("free"), 0);
     }
 
     #[test]

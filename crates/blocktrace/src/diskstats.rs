@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use crate::devices::device_number;
+use crate::devices::{BlockDeviceNames, device_number};
 
 /// Requests that were done since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,20 @@ pub fn requests_since(now: &HashMap<u32, RequestTotals>, before: &HashMap<u32, R
     devices.iter().filter_map(since).sum()
 }
 
+/// Requests that these disks, or all where none is named, did between two tables. A partition has a row of its own, but
+/// its requests are in that of its disk already.
+pub fn requests_of_disks(
+    names: &BlockDeviceNames,
+    disks: &[u32],
+    before: &HashMap<u32, RequestTotals>,
+    now: &HashMap<u32, RequestTotals>,
+) -> u64 {
+    match disks {
+        [] => requests_since(now, before, &names.disks()),
+        named => requests_since(now, before, named),
+    }
+}
+
 /// The table by device; empty where it cannot be read.
 pub fn read() -> HashMap<u32, RequestTotals> {
     parse(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
@@ -85,6 +99,25 @@ mod tests {
         assert_eq!(sda.since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
         let before = HashMap::from([(device_number(8, 0), RequestTotals { writes: 12, ..sda })]);
         assert_eq!(requests_since(&table, &before, &[device_number(8, 0), device_number(8, 1)]), 8);
+    }
+
+    /// Six reads of a disk, all of them of its partition.
+    #[test]
+    fn requests_of_a_partition_count_once() {
+        let root = std::env::temp_dir().join(format!("diskwright-disks-{}", std::process::id()));
+        fs::create_dir_all(root.join("sys/block/sda/sda1")).expect("a folder");
+        for (name, number) in [("sda", "8:0\n"), ("sda1", "8:1\n")] {
+            fs::create_dir_all(root.join("sys/class/block").join(name)).expect("a folder");
+            fs::write(root.join("sys/class/block").join(name).join("dev"), number).expect("a file");
+        }
+        let names = BlockDeviceNames::under(&root);
+        let table = |reads| {
+            let totals = RequestTotals { reads, ..RequestTotals::default() };
+            HashMap::from([(device_number(8, 0), totals), (device_number(8, 1), totals)])
+        };
+        let of = |disks: &[u32]| requests_of_disks(&names, disks, &table(4), &table(10));
+        assert_eq!((of(&[]), of(&[device_number(8, 0)])), (6, 6));
+        fs::remove_dir_all(root).expect("ours");
     }
 
     /// 2^32 - 5 reads, and 7 after the count has begun anew: 12. A count that fell to 0 from 99 is of another device.

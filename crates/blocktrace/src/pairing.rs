@@ -78,7 +78,7 @@ pub struct PairingCounts {
     pub without_beginning: u64,
     /// Issues whose start was not seen.
     pub without_start: u64,
-    /// Beginnings whose end did not come within five minutes, or found no room.
+    /// Beginnings whose end did not come within five minutes (30 s where events were lost), or found no room.
     pub without_end: u64,
     /// Completions that bore an earlier time than their issue: clocks of two processors differ.
     pub clock_back: u64,
@@ -122,6 +122,10 @@ struct UnfinishedRequest {
 const MOST_OPEN: usize = 1 << 18;
 /// What is older is given up when a table is full.
 const OLD_NS: u64 = 300_000_000_000;
+/// Where events were lost, an end that has not come for so long was among them: no driver waits so long.
+const LOST_NS: u64 = 30_000_000_000;
+/// How often those are looked for.
+const SWEEP_NS: u64 = 1_000_000_000;
 /// By so much clocks of processors may differ.
 const SKEW_NS: u64 = 1_000_000;
 /// Completions that may wait for their issue.
@@ -145,6 +149,10 @@ pub struct RequestPairing {
     /// Devices that have requests.
     of_requests: HashSet<u32>,
     has_start: bool,
+    /// Events were lost up to this moment.
+    lost_ns: Option<u64>,
+    /// When requests whose end was lost were looked for last.
+    swept_ns: u64,
     /// What did not come out as whole requests.
     pub counts: PairingCounts,
 }
@@ -171,14 +179,42 @@ impl RequestPairing {
     pub fn sample(&mut self, mask: u64) {
         self.queued.retain(|key, _| key.sector & mask == 0);
         self.started.retain(|key, _| key.sector & mask == 0);
+        self.retain_issued(|key, _| key.sector & mask == 0);
+    }
+
+    /// Events were lost before this moment. Ends may have been among them, of all that is open now: it gives way to
+    /// what begins at the same place, and is given up in the end ([`RequestPairing::give_up_lost`]).
+    pub fn lost(&mut self, now_ns: u64) {
+        self.lost_ns = Some(now_ns);
+    }
+
+    /// Gives up what was open when events were lost and has not ended since. Without this it would be in flight, and
+    /// count in the depth of all others, until the trace ends.
+    pub fn give_up_lost(&mut self, now_ns: u64) {
+        let Some(lost) = self.lost_ns else { return };
+        if now_ns.saturating_sub(self.swept_ns) < SWEEP_NS {
+            return;
+        }
+        self.swept_ns = now_ns;
+        let stays = |since_ns: u64| since_ns > lost || now_ns.saturating_sub(since_ns) <= LOST_NS;
+        let before = self.queued.retain(|_, bio| stays(bio.queued_ns)) + self.started.retain(|_, o| stays(o.since_ns));
+        self.counts.without_end += before as u64 + self.retain_issued(|_, open| stays(open.since_ns));
+        if now_ns.saturating_sub(lost) > LOST_NS {
+            self.lost_ns = None;
+        }
+    }
+
+    /// Keeps what `stays` of the requests at the driver; how many went.
+    fn retain_issued(&mut self, stays: impl Fn(&PlaceKey, &UnfinishedRequest) -> bool) -> u64 {
         let depth = &mut self.depth;
-        self.issued.retain(|key, _| {
-            let stays = key.sector & mask == 0;
+        let gone = self.issued.retain(|key, open| {
+            let stays = stays(key, open);
             if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
                 *depth = depth.saturating_sub(1);
             }
             stays
         });
+        gone as u64
     }
 
     /// Takes the next event; requests that it completes go to `done`.
@@ -222,6 +258,7 @@ impl RequestPairing {
         let origin = if self.origins.is_empty() { None } else { self.origins.remove(&(event.device, event.sector)) };
         let bio =
             QueuedBio { asker: origin.unwrap_or(here), queued_ns: event.time_ns, operation, sectors: event.sectors };
+        self.counts.without_end += give_way(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
         if self.queued.len() >= MOST_OPEN {
             let old = event.time_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.queued.retain(|_, bio| bio.queued_ns > old) as u64;
@@ -246,6 +283,7 @@ impl RequestPairing {
     }
 
     fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
+        self.counts.without_end += give_way(&mut self.started, self.lost_ns, key, |open| open.since_ns);
         if self.started.len() >= MOST_OPEN {
             let old = now_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.started.retain(|_, open| open.since_ns > old) as u64;
@@ -281,23 +319,18 @@ impl RequestPairing {
         open.request.operation = operation;
         open.request.issued_ns = Some(event.time_ns);
         self.of_requests.insert(key.device);
+        let gone = give_way(&mut self.issued, self.lost_ns, key, |open| open.since_ns);
+        self.counts.without_end += gone;
         let depth = self.depth.entry(key.device).or_insert(0);
-        *depth += 1;
+        *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX)).saturating_add(1);
         open.request.depth = *depth;
         if self.issued.len() >= MOST_OPEN {
             let old = event.time_ns.saturating_sub(OLD_NS);
-            let depth = &mut self.depth;
-            let gone = self.issued.retain(|key, open| {
-                let stays = open.since_ns > old;
-                if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
-                    *depth = depth.saturating_sub(1);
-                }
-                stays
-            });
-            self.counts.without_end += gone as u64;
+            self.counts.without_end += self.retain_issued(|_, open| open.since_ns > old);
         }
         if self.issued.len() >= MOST_OPEN {
             self.counts.without_end += 1;
+            self.left_driver(key.device);
             return;
         }
         self.issued.push(key, open);
@@ -318,9 +351,7 @@ impl RequestPairing {
                 self.issued.push(key, open);
                 return;
             }
-            if let Some(depth) = self.depth.get_mut(&key.device) {
-                *depth = depth.saturating_sub(1);
-            }
+            self.left_driver(key.device);
             finish(open.request, event, done);
         } else if let Some(open) = self.started.pop(key) {
             // a caller's flush, or a request that failed before its issue
@@ -335,6 +366,13 @@ impl RequestPairing {
         }
     }
 
+    /// A request of a device is at the driver no more.
+    fn left_driver(&mut self, device: u32) {
+        if let Some(depth) = self.depth.get_mut(&device) {
+            *depth = depth.saturating_sub(1);
+        }
+    }
+
     /// Completions whose issue did not come in time.
     fn give_up_early(&mut self, now_ns: u64) {
         while self.early.front().is_some_and(|(_, e)| e.time_ns.saturating_add(SKEW_NS) < now_ns) {
@@ -345,9 +383,7 @@ impl RequestPairing {
 
     fn requeue(&mut self, key: PlaceKey, event: &BlockEvent) {
         let Some(mut open) = self.issued.pop(key) else { return };
-        if let Some(depth) = self.depth.get_mut(&key.device) {
-            *depth = depth.saturating_sub(1);
-        }
+        self.left_driver(key.device);
         self.counts.requeues += 1;
         open.request.requeues = open.request.requeues.saturating_add(1);
         open.request.issued_ns = None;
@@ -448,6 +484,18 @@ fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> Unfinis
         error: 0,
     };
     UnfinishedRequest { request, left: event.sectors, since_ns: event.time_ns }
+}
+
+/// What was open when events were lost gives way to what begins at its place now: how many did. Else the next end there
+/// would be taken for its own, and that of the next for the one behind it, and so on.
+fn give_way<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_ns: impl Fn(&V) -> u64) -> u64 {
+    let Some(lost) = lost_ns else { return 0 };
+    let mut gone = 0;
+    while map.first(key).is_some_and(|open| since_ns(open) <= lost) {
+        map.pop(key);
+        gone += 1;
+    }
+    gone
 }
 
 fn finish(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {

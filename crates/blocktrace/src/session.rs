@@ -198,10 +198,15 @@ impl TraceSession {
         };
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
+                let losses = reader.counts().pages_after_loss;
                 reader.read(now_ns, |event| {
                     each(event);
                     pairing.event(event, &mut |request| add(&request));
                 })?;
+                if reader.counts().pages_after_loss > losses {
+                    pairing.lost(now_ns);
+                }
+                pairing.give_up_lost(now_ns);
             }
             TraceMethod::Bpf { counter, run } => {
                 let is_split = !counter.is_reduced();

@@ -51,6 +51,41 @@ fn two_requests_of_one_place_are_first_in_first_out() {
     );
 }
 
+/// The end of the first request at a place is lost. Each later one takes 130 us and is alone at the driver.
+#[test]
+fn a_lost_end_does_not_shift_the_ends_behind_it() {
+    let mut pairing = RequestPairing::new(true, None);
+    let mut done: Vec<TracedRequest> = Vec::new();
+    let mut take = |pairing: &mut RequestPairing, events: &[BlockEvent]| {
+        events.iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+    };
+    take(&mut pairing, &steps(0, "WS", 8, 8)[..3]);
+    pairing.lost(1_000_000);
+    for seconds in [10, 20, 30] {
+        take(&mut pairing, &steps(seconds * 1_000_000, "WS", 8, 8));
+    }
+    assert_eq!(done.iter().map(|r| (r.latency_ns(), r.depth)).collect::<Vec<_>>(), [(130_000, 1); 3]);
+    assert_eq!((pairing.unfinished(), pairing.counts.without_end), (0, 1));
+}
+
+#[test]
+fn a_lost_end_is_no_stall_until_the_trace_ends() {
+    let mut pairing = RequestPairing::new(true, None);
+    steps(0, "R", 8, 8)[..3].iter().for_each(|event| pairing.event(event, &mut |_| {}));
+    pairing.lost(1_000_000);
+    // it began after the loss: its end can only be late
+    steps(2000, "R", 800, 8)[..3].iter().for_each(|event| pairing.event(event, &mut |_| {}));
+    pairing.give_up_lost(20_000_000_000);
+    assert_eq!(pairing.unfinished(), 2);
+    pairing.give_up_lost(31_000_000_000);
+    assert_eq!((pairing.unfinished(), pairing.counts.without_end), (1, 1));
+    pairing.give_up_lost(400_000_000_000);
+    assert_eq!(pairing.unfinished(), 1);
+    let mut depth = 0;
+    steps(400_000_000, "R", 80, 8).iter().for_each(|event| pairing.event(event, &mut |request| depth = request.depth));
+    assert_eq!(depth, 2);
+}
+
 #[test]
 fn the_last_part_completes_a_request() {
     let mut events = steps(0, "W", 100, 32).to_vec();

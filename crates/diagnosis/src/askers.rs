@@ -77,9 +77,12 @@ impl Askers {
 
 /// Names of the kernel's threads that write for others.
 fn is_kernel_name(name: &str) -> bool {
-    ["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    // of arrays and loop devices: `md0_raid1`, `md_home_raid1`, `loop3`; a program such as mdadm is none
+    let of_device = |c: char| c.is_ascii_digit() || c == '_';
+    let is_device = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(of_device));
+    ["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"].iter().any(|p| name.starts_with(p))
+        || is_device("md")
+        || is_device("loop")
 }
 
 fn asked(
@@ -163,6 +166,12 @@ mod tests {
 
     fn table(rows: Vec<AskerRow>) -> AskerTable {
         AskerTable { elapsed_s: 10.0, rows }
+    }
+
+    #[test]
+    fn a_program_is_no_thread_of_an_array_or_a_loop_device() {
+        assert!(["md0_raid1", "md_home_raid1", "loop3", "kworker/0:1"].into_iter().all(is_kernel_name));
+        assert!(!["mdadm", "mdworker", "loopback"].into_iter().any(is_kernel_name));
     }
 
     #[test]

@@ -141,16 +141,16 @@ pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
     limits.min_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)))
 }
 
-/// Time for which a limit of this process's groups has kept their programs from running, s: of the group that has
-/// waited most. `None` where the kernel does not tell.
+/// Time for which limits of this process's groups have kept their programs from running, s: of each group, its own
+/// first. Empty where the kernel does not tell.
 #[must_use]
-pub fn throttled_s(machine: &Path) -> Option<f64> {
-    let group = OwnGroup::of(machine, "cpu")?;
+pub fn throttled_s(machine: &Path) -> Vec<f64> {
+    let Some(group) = OwnGroup::of(machine, "cpu") else { return Vec::new() };
     let waited = group.texts("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
         let microseconds = value(&text, "throttled_usec").map(|microseconds| microseconds as f64 / 1e6);
         microseconds.or_else(|| value(&text, "throttled_time").map(|nanoseconds| nanoseconds as f64 / 1e9))
     });
-    waited.reduce(f64::max)
+    waited.collect()
 }
 
 /// Whether a limit of processor time, memory or disks binds this process.
@@ -198,7 +198,7 @@ mod tests {
             ("sys/fs/cgroup/app/web/memory.current", "600\n"),
         ]);
         assert_eq!(processor_limit(root.path()), Some((50_000, 100_000)));
-        assert_eq!((throttled_s(root.path()), memory_room(root.path())), (Some(2.5), Some(600)));
+        assert_eq!((throttled_s(root.path()), memory_room(root.path())), (vec![0.0, 2.5], Some(600)));
         assert_eq!(memory_available(root.path()), Some(600));
         fs::write(root.path().join("proc/meminfo"), "MemTotal: 9 kB\nMemAvailable:    0 kB\n").unwrap();
         assert_eq!(memory_available(root.path()), Some(0));
@@ -222,7 +222,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "450\n"),
             ("sys/fs/cgroup/memory/memory.stat", "active_file 1\ntotal_active_file 10\ntotal_inactive_file 20\n"),
         ]);
-        assert_eq!((processor_limit(root.path()), throttled_s(root.path())), (Some((150_000, 100_000)), Some(1.5)));
+        assert_eq!((processor_limit(root.path()), throttled_s(root.path())), (Some((150_000, 100_000)), vec![1.5]));
         // the container's own group is all that is mounted
         assert_eq!(memory_room(root.path()), Some(80));
     }

@@ -128,7 +128,7 @@ impl<'a> TickRows<'a> {
     }
 
     fn device(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
-        // what comes for a tick that was handed out counts in the next one
+        // time in a tick that was handed out counts in the next one
         let devices = self.open.entry(tick.max(self.next)).or_default();
         if devices.len() <= device {
             devices.resize(device + 1, DeviceTick::default());
@@ -146,7 +146,13 @@ impl<'a> TickRows<'a> {
         }
         let tick_of = |ns: i64| ns.saturating_sub(begin).div_euclid(TICK_NS);
         let device = usize::from(request.device);
-        let tick = self.device(tick_of(done_ns.unwrap_or(request.arrival_ns)), device);
+        let end_ns = done_ns.unwrap_or(request.arrival_ns);
+        if self.newest_ns.saturating_sub(end_ns) > OPEN_TICKS * TICK_NS {
+            // its tick was handed out: an earlier day would count in a single second of the later one
+            let because = "a request that stands behind ones that arrived more than ten minutes after its end";
+            return self.batch.skip(format!("{} ns", request.arrival_ns), because);
+        }
+        let tick = self.device(tick_of(end_ns), device);
         let done = &mut tick.done[request.operation as usize];
         done.count += 1;
         done.bytes += u64::from(request.length_bytes);
@@ -310,6 +316,29 @@ mod tests {
         assert_eq!(value(&frames[0], "physical_disk.reads", "sda"), 1.0);
         assert!(value(&frames[0], "physical_disk.read_time_s", "sda").is_nan());
         assert_eq!(value(&frames[0], "physical_disk.writes", "sdb"), 1.0);
+    }
+
+    /// A request at 90,000 s stands before two of the day before, and one of the same second.
+    #[test]
+    fn requests_of_an_earlier_day_are_left_out_and_counted() {
+        let mut reads = 0.0;
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                let column = frame.schema().column("physical_disk.reads", "sda").expect("reads");
+                reads += frame.column(column).iter().sum::<f64>();
+            }
+            ControlFlow::Continue(())
+        };
+        let mut rows = TickRows::new(FrameBatch::new("requests-csv", &mut sink));
+        let names = ["sda".to_owned()];
+        for seconds in [90_000, 100, 101, 90_000] {
+            let arrival = seconds * TICK_NS;
+            let request = Request::new(arrival, 0, Operation::Read, 0, 4096);
+            rows.add(&Request { completion_ns: arrival + 1, ..request }, &names);
+        }
+        rows.finish(&names);
+        let summary = rows.batch.finish("requests.csv").expect("ticks");
+        assert_eq!((reads, summary.skipped.len(), summary.skipped[0].times), (2.0, 1, 2));
     }
 
     /// Two days of nothing are a gap and not 172,800 rows.

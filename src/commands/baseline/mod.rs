@@ -45,7 +45,7 @@ pub struct Arguments {
     /// Replace the saved baseline of this machine by this one
     #[arg(long)]
     replace: bool,
-    /// Save a baseline even if other programs used the processors meanwhile
+    /// Save a baseline even if other programs, or other machines of the host, used the processors meanwhile
     #[arg(long)]
     even_busy: bool,
     /// Do not save the result

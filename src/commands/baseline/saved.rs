@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Arguments;
 use crate::commands::{ceilings, output};
 
-/// Other programs' share of the processors from which a measurement is no baseline.
+/// Share of the processors from which a measurement is no baseline, if other programs or machines took it.
 const BUSY: f64 = 0.10;
 /// Steal from which it is worth a word.
 const STOLEN: f64 = 0.01;
@@ -58,21 +58,19 @@ pub fn baseline(host: &str) -> Option<BaselineDocument> {
 /// Saves a result, or says why not.
 pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
     let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
-    let is_baseline = !arguments.check && (arguments.replace || baseline(&document.machine.host).is_none());
-    let others = document.circumstances.others_share.unwrap_or(0.0);
+    let known = baseline(&document.machine.host);
+    let is_baseline = !arguments.check && (arguments.replace || known.is_none());
+    let busy = taken(&document.circumstances).filter(|_| is_baseline && !arguments.even_busy);
     match folder() {
         _ if arguments.no_save => not("--no-save"),
         _ if !arguments.only.is_empty() => not("--only measures a part"),
         _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is reliable"),
-        _ if arguments.check && baseline(&document.machine.host).is_none() => {
+        _ if arguments.check && known.is_none() => {
             not("there is no baseline of this machine yet; `diskwright baseline` makes one")
         }
-        _ if is_baseline && others > BUSY && !arguments.even_busy => {
-            let share = units::display(others, "fraction");
-            not(&format!("other programs used {share} of the processors; --even-busy saves it nevertheless"))
-        }
+        _ if busy.is_some() => not(&format!("{}; --even-busy saves it nevertheless", busy.unwrap_or_default())),
         None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
-        Some(folder) => match store::keep(&folder, document, arguments.replace) {
+        Some(folder) => match store::keep(&folder, document, known.as_ref(), arguments.replace) {
             Ok(file) => BaselineUpdate { file: Some(file), is_baseline, because: None },
             Err(error) => not(&error.to_string()),
         },
@@ -98,14 +96,18 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
     words
 }
 
+/// What others took of the processors, if it was so much that figures are lower than the machine's own.
+fn taken(circumstances: &BaselineCircumstances) -> Option<String> {
+    let most = |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::display(share, "fraction"));
+    let (others, steal) = (most(circumstances.others_share), most(circumstances.steal_share));
+    let others = others.map(|share| format!("other programs used {share} of the processors"));
+    others.or_else(|| steal.map(|share| format!("the hypervisor gave {share} of the processors to others")))
+}
+
 /// Why figures may be lower than the machine's own.
 pub fn doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
-    let busy = circumstances.others_share.filter(|others| *others > BUSY);
-    let words = busy.map(|others| {
-        let share = units::display(others, "fraction");
-        format!("other programs used {share} of the processors meanwhile: figures are lower than the machine's own")
-    });
-    words.into_iter().collect()
+    let doubt = |taken: String| format!("{taken} meanwhile: figures are lower than the machine's own");
+    taken(circumstances).map(doubt).into_iter().collect()
 }
 
 /// How much slower a machine is, in a sentence; `None` where that is no more than noise.
@@ -148,6 +150,11 @@ pub fn add(verdict: &mut Verdict) -> Value {
     if let Some(sentence) = &sentence {
         let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
         verdict.certainty_limits.push(format!("measured on {day} UTC, {sentence}"));
+        // another processor under the same name is no machine that became slower
+        if !comparison.differences.is_empty() {
+            let changes = comparison.differences.join(", ");
+            verdict.certainty_limits.push(format!("what differs from that day: {changes}"));
+        }
     }
     json!({
         "baseline": baseline.measured,
@@ -155,6 +162,23 @@ pub fn add(verdict: &mut Verdict) -> Value {
         "speed_one_thread": comparison.speed_one_thread,
         "steal_share": latest.circumstances.steal_share,
         "others_share": latest.circumstances.others_share,
+        "differences": comparison.differences,
         "sentence": sentence,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_hypervisor_takes_makes_a_measurement_no_baseline_either() {
+        let of = |others: f64, steal: f64| {
+            let (others_share, steal_share) = (Some(others), Some(steal));
+            taken(&BaselineCircumstances { others_share, steal_share, ..BaselineCircumstances::default() })
+        };
+        assert_eq!(of(0.05, 0.3).as_deref(), Some("the hypervisor gave 30 % of the processors to others"));
+        assert_eq!(of(0.2, 0.3).as_deref(), Some("other programs used 20 % of the processors"));
+        assert_eq!((of(0.05, 0.05), taken(&BaselineCircumstances::default())), (None, None));
+    }
 }

@@ -86,7 +86,8 @@ fn sustained(document: &BaselineDocument) -> String {
     let Some(long) = &document.sustained else { return String::new() };
     let rate = |value: f64| display(value, "per_s");
     let change = if long.has_fallen {
-        format!("fell by {}: heat, credits, or another limit", display(long.fell_by, "fraction"))
+        let causes = "heat, credits, another limit, or other programs";
+        format!("fell by {}: {causes}", display(long.fell_by, "fraction"))
     } else {
         "did not fall".into()
     };
@@ -107,8 +108,10 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
     let seen = &document.circumstances;
     let mut lines = Vec::new();
     let mut meanwhile = saved::suffered(seen);
-    if meanwhile.is_empty() {
-        meanwhile.push("no steal, no other programs, no limits seen".into());
+    if seen.steal_share.is_none() {
+        meanwhile.push("steal and other programs unknown".into());
+    } else if meanwhile.is_empty() {
+        meanwhile.push("steal and other programs below 1 %, no limits seen".into());
     }
     if let Some(clock) = seen.frequency_hz.or(seen.clock_hz) {
         let hertz = |value: f64| format!("{:.2}", value / 1e9);
@@ -178,5 +181,21 @@ fn scaling_chart(document: &BaselineDocument) -> Curves {
         x: Axis { words: "Concurrent threads".into(), unit: "count".into(), scale: AxisScale::Log },
         y: Axis { words: "Rate of all threads".into(), unit: "per_s".into(), scale: AxisScale::Linear },
         lines: vec![ChartCurve { name: String::new(), points: points.map(point).collect() }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_unknown_and_not_none() {
+        let meanwhile = |share: Option<f64>| {
+            let mut document = BaselineDocument::default();
+            (document.circumstances.steal_share, document.circumstances.others_share) = (share, share);
+            notes(&document).join("\n")
+        };
+        assert!(meanwhile(None).starts_with("Meanwhile: steal and other programs unknown."), "{}", meanwhile(None));
+        assert!(meanwhile(Some(0.004)).contains("below 1 %") && meanwhile(Some(0.5)).contains("steal at 50 %"));
     }
 }

@@ -77,9 +77,12 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     for line in &comparison.differences {
         out += &format!("{}\n", style.paint(Ink::Warn, &style.clean(&format!("differs: {line}"))));
     }
-    let speed = |what: &str, speed: Option<f64>| speed.map(|speed| format!("{}, {what}", words(speed)));
-    let speeds = [speed("one thread", comparison.speed_one_thread), speed("all threads", comparison.speed_all_threads)];
-    let list: Vec<String> = speeds.into_iter().flatten().collect();
+    let speed = |what: &str, threads: &str, speed: Option<f64>| {
+        speed.map(|speed| format!("{}, {what}", whole(comparison, threads, speed)))
+    };
+    let one = speed("one thread", "1", comparison.speed_one_thread);
+    let all = speed("all threads", "all", comparison.speed_all_threads);
+    let list: Vec<String> = [one, all].into_iter().flatten().collect();
     if !list.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", list.join("; "))));
     }
@@ -115,6 +118,12 @@ fn words(speed: f64) -> String {
     }
 }
 
+/// The speed over all figures of so many threads in words; where each figure's difference is noise, theirs together is.
+fn whole(comparison: &BaselineComparison, threads: &str, speed: f64) -> String {
+    let differs = comparison.rows.iter().any(|row| row.threads == threads && row.differs);
+    if differs { words(speed) } else { "as fast within noise".into() }
+}
+
 /// A machine against its own baseline.
 pub fn against(
     comparison: &BaselineComparison,
@@ -129,7 +138,7 @@ pub fn against(
             format!("{}\n", style.paint(Ink::Bad, &style.clean(&words)))
         }
         (None, Some(speed)) => {
-            format!("Compared with the baseline of {day}: {}, at one thread.\n", words(speed))
+            format!("Compared with the baseline of {day}: {}, at one thread.\n", whole(comparison, "1", speed))
         }
         (None, None) => format!("No reliable figure in common with the baseline of {day}.\n"),
     };
@@ -141,4 +150,31 @@ pub fn against(
         out += &format!("  {} ({} thr.): {first} -> {second}, {}\n", row.title, row.threads, words(row.speed));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_baseline::document::FigureResult;
+    use diskwright_baseline::figure::definition;
+
+    use super::*;
+
+    fn document(rate: f64) -> BaselineDocument {
+        let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &[rate; 5]);
+        BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
+    }
+
+    #[test]
+    fn what_is_noise_in_each_figure_is_no_difference() {
+        let first = document(100.0);
+        for (rate, said) in [(98.0, "as fast within noise"), (90.0, "10 % slower")] {
+            let second = document(rate);
+            let comparison = compare(&first, &second);
+            let style = Style::plain(80);
+            let sides = text(&comparison, [&first, &second], &style);
+            assert!(sides.contains(&format!("The second is {said}, one thread.")), "{sides}");
+            let own = against(&comparison, &first, &second, &style);
+            assert!(own.contains(if rate > 95.0 { said } else { "is 10 % slower" }), "{own}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::note::{AskerRow, AskerTable};
+use diskwright_base::units::plural;
 use diskwright_base::{Note, Series, Tick};
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::interval::SingleSums;
@@ -103,6 +104,8 @@ struct RunningTrace {
     disks: Vec<u32>,
     askers: HashMap<String, DeviceInterval>,
     slow_from_ns: u64,
+    /// Lost events that a note has reported.
+    lost: u64,
 }
 
 struct TraceWorker {
@@ -156,8 +159,9 @@ impl TraceWorker {
             session.method(),
             budget * 100.0
         ));
-        let (requests, remarks, askers) = (0, 0, HashMap::new());
-        self.running = Some(RunningTrace { session, budget, requests, remarks, disks, askers, slow_from_ns: now });
+        let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
+        let slow_from_ns = now;
+        self.running = Some(RunningTrace { session, budget, requests, remarks, disks, askers, slow_from_ns, lost });
         Ok(())
     }
 
@@ -182,6 +186,9 @@ impl TraceWorker {
         }
         let remarks: Vec<String> = running.session.remarks[running.remarks..].to_vec();
         running.remarks += remarks.len();
+        let is_slow = clock.running_ns - running.slow_from_ns >= SLOW_NS;
+        // before the lock: the sampler never waits for the kernel's files
+        let lost = if is_slow { running.session.loss().total() } else { running.lost };
         let mut shared = lock(&self.shared);
         shared.notes.extend(remarks.into_iter().map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         for (device, interval) in running.session.take_interval() {
@@ -193,11 +200,13 @@ impl TraceWorker {
             }
             shared.pending.entry(name).or_default().merge(interval);
         }
-        if clock.running_ns - running.slow_from_ns < SLOW_NS {
+        if !is_slow {
             return;
         }
         let seconds = (clock.running_ns - running.slow_from_ns) as f64 / 1e9;
         running.slow_from_ns = clock.running_ns;
+        let loss = loss_words(std::mem::replace(&mut running.lost, lost), lost);
+        shared.notes.extend(loss.map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         let dirtied = dirtied_rows(&mut running.session);
         let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
         if let Some(text) = table.and_then(|table| serde_json::to_string(&table).ok()) {
@@ -233,13 +242,20 @@ impl TraceWorker {
     }
 }
 
+/// What a log should say of events that were lost since the last time.
+fn loss_words(before: u64, now: u64) -> Option<String> {
+    let lost = now.checked_sub(before).filter(|lost| *lost > 0)?;
+    let events = plural(lost, "event was", "events were");
+    Some(format!("{events} lost: the latencies of these requests are missing"))
+}
+
 /// Requests a second of all disks, over a moment.
 fn request_rate() -> f64 {
     const LOOK: Duration = Duration::from_millis(250);
-    let total = || diskstats::read().values().map(|totals| totals.total()).sum::<u64>();
-    let before = total();
+    let before = diskstats::read();
     std::thread::park_timeout(LOOK);
-    total().saturating_sub(before) as f64 / LOOK.as_secs_f64()
+    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), &[], &before, &diskstats::read());
+    requests as f64 / LOOK.as_secs_f64()
 }
 
 /// Who asked, most time at the device first.
@@ -420,6 +436,13 @@ mod tests {
         columns.cells(&mut cells);
         assert_eq!(series.len(), cells.len());
         (changed, series, cells)
+    }
+
+    #[test]
+    fn events_that_were_lost_are_noted_once() {
+        let words = "3 events were lost: the latencies of these requests are missing";
+        assert_eq!(loss_words(4, 7).as_deref(), Some(words));
+        assert_eq!((loss_words(7, 7), loss_words(7, 0)), (None, None));
     }
 
     #[test]

@@ -177,9 +177,11 @@ fn times(f: &Figures) -> TextTable {
     }
     let mut row = |title: &str, h: &Histogram| {
         let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::display(ns * 1e-9, "s"));
-        let quantiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(|q| show(h.quantile(q)));
+        let few = if h.is_empty() { "unknown" } else { "-" };
+        let percentile = |share| h.percentile(share).map_or_else(|| few.to_owned(), |ns| show(Some(ns)));
+        let percentiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(percentile);
         let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
-        table.row(cells.into_iter().chain(quantiles).chain([show(h.most().map(|m| m as f64))]));
+        table.row(cells.into_iter().chain(percentiles).chain([show(h.most().map(|m| m as f64))]));
     };
     row("queue", &f.queue_ns);
     row("service", &f.service_ns);

@@ -204,11 +204,10 @@ fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
         return Ok(0.0);
     }
-    let wanted = |disk: &u32| disks.is_empty() || disks.contains(disk);
-    let total = || diskstats::read().iter().filter(|(disk, _)| wanted(disk)).map(|(_, t)| t.total()).sum::<u64>();
-    let before = total();
+    let before = diskstats::read();
     super::live::nap(LOOK);
-    Ok(total().saturating_sub(before) as f64 / LOOK.as_secs_f64())
+    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), disks, &before, &diskstats::read());
+    Ok(requests as f64 / LOOK.as_secs_f64())
 }
 
 /// What is lost without tracing, and what would give it.

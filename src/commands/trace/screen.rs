@@ -42,9 +42,15 @@ pub fn comm(name: &[u8; 16]) -> String {
 pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
     let name = comm(name);
     let starts = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`); a program such as mdadm is none
+    let of_device = |c: char| c.is_ascii_digit() || c == '_';
+    let is_device = |word: &str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with(of_device));
     if pid <= 0 {
         Some("not seen")
-    } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]) {
+    } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"])
+        || is_device("md")
+        || is_device("loop")
+    {
         Some("a kernel thread, for other programs")
     } else if operation == TracedOperation::Write {
         Some("write-back, for other programs")
@@ -363,4 +369,26 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         units::display(session.event_ns() / 1e9, "s"),
     ));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_the_kernel_are_told_from_programs_whose_names_begin_alike() {
+        let of = |text: &str, operation| {
+            let mut name = [0; 16];
+            name[..text.len()].copy_from_slice(text.as_bytes());
+            attribution(7, &name, operation)
+        };
+        for kernel in ["md0_raid1", "md_home_raid1", "loop3", "kworker/u8:2", "jbd2/sda1-8", "dmcrypt_write/2"] {
+            assert_eq!(of(kernel, TracedOperation::SyncWrite), Some("a kernel thread, for other programs"), "{kernel}");
+        }
+        for program in ["mdadm", "mdworker", "loopback"] {
+            assert_eq!(of(program, TracedOperation::SyncWrite), None, "{program}");
+        }
+        assert!(of("mdadm", TracedOperation::Write).is_some());
+        assert_eq!(attribution(0, &[0; 16], TracedOperation::Read), Some("not seen"));
+    }
 }

@@ -283,7 +283,7 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
         value
     };
     let published = runs.first().map(|run| sort_screen::published(&run.outcome));
-    let needed = runs.first().map(|run| sort_screen::needed(&run.outcome));
+    let needed = runs.first().map(sort_screen::needed);
     json!({
         "schema": "diskwright.workload/1",
         "workload": "sort",

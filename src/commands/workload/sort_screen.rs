@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use diskwright_base::units::display;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, binary};
 use diskwright_report::{Align, Ink, TextTable, plot};
-use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
+use diskwright_workload::sort::plan::{memory_in_place, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{SortOutcome, StageTime};
 
@@ -45,15 +45,15 @@ pub fn text(runs: &[PlacedSort]) -> String {
         }
     }
     out += "\nThe result was read back; order, number and content of the rows are correct.\n";
-    out + &formula(outcome) + &knee_words(runs)
+    out + &formula(first) + &knee_words(runs)
 }
 
 /// What SAS 1998's formula says of these rows.
-fn formula(outcome: &SortOutcome) -> String {
+fn formula(run: &PlacedSort) -> String {
     format!(
         "In memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
-        bytes(published(outcome) as f64),
-        bytes(needed(outcome) as f64)
+        bytes(published(&run.outcome) as f64),
+        bytes(needed(run) as f64)
     )
 }
 
@@ -63,9 +63,10 @@ pub fn published(outcome: &SortOutcome) -> u64 {
     published_memory(outcome.rows, row, &[key])
 }
 
-/// Memory that this sort needs for its rows, bytes.
-pub fn needed(outcome: &SortOutcome) -> u64 {
-    outcome.rows * (outcome.row_bytes + BESIDE_ROW as u64)
+/// Memory that this sort needs to hold all rows, bytes: with less, it forms runs.
+pub fn needed(run: &PlacedSort) -> u64 {
+    let SortOutcome { rows, row_bytes, threads, .. } = run.outcome;
+    memory_in_place(rows, row_bytes as usize, threads, run.options.request)
 }
 
 /// More memory than at the knee saves at most this share of the time.
@@ -183,7 +184,7 @@ pub fn chart(runs: &[PlacedSort]) -> Curves {
     if by_memory && let Some(first) = runs.first() {
         lines[0].name = "measured".into();
         lines.extend(upright("SAS 1998's formula", published(&first.outcome) as f64, &lines[0].points));
-        lines.extend(upright("this sort's need", needed(&first.outcome) as f64, &lines[0].points));
+        lines.extend(upright("this sort's need", needed(first) as f64, &lines[0].points));
     }
     Curves { title: title.into(), x, y, lines }
 }
@@ -252,11 +253,11 @@ mod tests {
 
     #[test]
     fn the_chart_has_the_formula_beside_what_was_measured() {
-        // (16 + 100) x 1.1 x 1,000,000 = 127.6 MB, and 116 MB
+        // (16 + 100) x 1.1 x 1,000,000 = 127.6 MB, and 116 MB with a writer's 1 MiB and a block
         let chart = chart(&[run(64 << 20, 3.0), run(100 << 20, 2.0), run(256 << 20, 1.0)]);
         let lines: Vec<(&str, f64)> = chart.lines.iter().map(|line| (line.name.as_str(), line.points[0].x)).collect();
         let expected =
-            [("measured", 67_108_864.0), ("SAS 1998's formula", 127_600_000.0), ("this sort's need", 116_000_000.0)];
+            [("measured", 67_108_864.0), ("SAS 1998's formula", 127_600_000.0), ("this sort's need", 117_052_672.0)];
         assert_eq!(lines, expected);
         let few = super::chart(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]);
         assert_eq!(few.lines.len(), 1);

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diskwright_base::units::{display, parse_duration, parse_part, parse_size};
+use diskwright_base::Histogram;
+use diskwright_base::units::{display, parse_duration, parse_part, parse_size, plural};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_room;
@@ -317,7 +318,9 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
             format!("{left} of {due} operations were due and had not begun when the time was over.")
         }
         _ => {
-            format!("{left} of {due} operations could not start on time: the rate exceeds what this storage sustains.")
+            // with more users the same storage may do more
+            let most = plural(users, "user sustains", "users sustain");
+            format!("{left} of {due} operations could not start on time: the rate exceeds what {most} on this storage.")
         }
     }
 }
@@ -326,16 +329,35 @@ fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
     let latency = operation.latency_s.unwrap_or_default();
     let bytes =
         if operation.bytes == 0 { String::new() } else { display(operation.bytes as f64 / wall_s, "bytes_per_s") };
-    let times = [latency.p50, latency.p95, latency.p99, latency.max];
+    let time = |share: f64, time: f64| {
+        if Histogram::shows(operation.done, share) { display(time, "s") } else { "-".into() }
+    };
+    let percentiles = [time(0.5, latency.p50), time(0.95, latency.p95), time(0.99, latency.p99)];
     let mut row =
         vec![operation.operation.to_owned(), operation.done.to_string(), display(operation.per_s, "per_s"), bytes];
-    row.extend(times.map(|time| display(time, "s")));
+    row.extend(percentiles);
+    row.push(display(latency.max, "s"));
     row
 }
 
 #[cfg(test)]
 mod tests {
+    use diskwright_workload::users::LatencySummary;
+
     use super::*;
+
+    #[test]
+    fn a_percentile_is_shown_where_ten_operations_lie_above_it() {
+        let times = LatencySummary { mean: 0.001, p50: 0.001, p95: 0.002, p99: 0.003, p999: 0.004, max: 0.005 };
+        let of = |done: u64| {
+            let latency_s = Some(times);
+            row(&OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s }, 1.0)
+        };
+        let [median, p95, p99, longest] = [0.001, 0.002, 0.003, 0.005].map(|time| display(time, "s"));
+        let few = "-".to_owned();
+        assert_eq!(of(100)[4..], [median.clone(), few.clone(), few, longest.clone()]);
+        assert_eq!(of(1000)[4..], [median, p95, p99, longest]);
+    }
 
     #[test]
     fn only_many_that_are_left_are_too_many_for_the_storage() {
@@ -346,6 +368,7 @@ mod tests {
         assert_eq!(words(100, 0), "");
         assert!(words(1000, 20).starts_with("20 of 1020 operations were due and had not begun"));
         assert!(words(10, 8).contains("had not begun") && words(10, 9).contains("exceeds"));
-        assert!(words(100, 300).contains("300 of 400 operations could not start on time: the rate exceeds"));
+        let many = "300 of 400 operations could not start on time: the rate exceeds what 4 users sustain";
+        assert_eq!(words(100, 300), format!("{many} on this storage."));
     }
 }

@@ -11,7 +11,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// How requests come and go.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFlow {
-    /// First arrival, nanoseconds on the trace's clock.
+    /// Earliest arrival, nanoseconds on the trace's clock.
     pub from_ns: Option<i64>,
     /// Last arrival or completion.
     pub to_ns: Option<i64>,
@@ -24,7 +24,8 @@ pub struct RequestFlow {
     /// moment it cannot be told.
     pub per_s: Option<f64>,
     /// Most arrivals in one of the seconds that are counted from the first
-    /// arrival, and which second that was.
+    /// arrival, and which second that was. What stands behind arrivals of a
+    /// later second is in none.
     pub peak_per_s: u64,
     /// The second of the peak, from the first arrival.
     pub peak_second: u64,
@@ -43,7 +44,7 @@ pub struct RequestFlow {
 impl RequestFlow {
     /// From the first arrival to the end, seconds.
     pub fn seconds(&self) -> f64 {
-        let span = self.from_ns.zip(self.to_ns).and_then(|(from, to)| to.checked_sub(from)).unwrap_or(0);
+        let span = self.from_ns.zip(self.to_ns).map_or(0, |(from, to)| to.saturating_sub(from));
         span as f64 / SECOND_NS as f64
     }
 }
@@ -51,7 +52,9 @@ impl RequestFlow {
 /// Gathers a flow.
 pub(super) struct FlowGatherer {
     requests: u64,
-    from_ns: Option<i64>,
+    /// Of the first request, from which seconds are counted.
+    first_ns: Option<i64>,
+    from_ns: i64,
     to_ns: i64,
     last_ns: i64,
     between_ns: Histogram,
@@ -75,7 +78,8 @@ impl FlowGatherer {
     pub(super) fn new(followed: usize) -> FlowGatherer {
         FlowGatherer {
             requests: 0,
-            from_ns: None,
+            first_ns: None,
+            from_ns: i64::MAX,
             to_ns: i64::MIN,
             last_ns: i64::MIN,
             between_ns: Histogram::new(),
@@ -96,7 +100,7 @@ impl FlowGatherer {
     pub(super) fn push(&mut self, request: &Request) {
         let arrival = request.arrival_ns;
         self.requests += 1;
-        let from = *self.from_ns.get_or_insert(arrival);
+        let first = *self.first_ns.get_or_insert(arrival);
         if self.requests > 1
             && let Ok(between) = u64::try_from(arrival.saturating_sub(self.last_ns))
         {
@@ -104,13 +108,15 @@ impl FlowGatherer {
             self.squares += (between as f64 / SECOND_NS as f64).powi(2);
         }
         self.last_ns = self.last_ns.max(arrival);
+        self.from_ns = self.from_ns.min(arrival);
         self.to_ns = self.to_ns.max(arrival);
-        let second = u64::try_from(arrival.saturating_sub(from)).unwrap_or(0) / SECOND_NS;
-        if second > self.second {
+        let second = u64::try_from(arrival.saturating_sub(first)).ok().map(|ns| ns / SECOND_NS);
+        if second > Some(self.second) {
             self.end_second();
-            self.second = second;
+            self.second = second.unwrap_or_default();
         }
-        self.in_second += 1;
+        // one that comes behind those of a later second would make that one's peak
+        self.in_second += u64::from(second == Some(self.second));
         if let Some((completion, response)) = request.completed().zip(request.response_ns()) {
             self.complete(arrival, completion, response);
         }
@@ -141,13 +147,14 @@ impl FlowGatherer {
 
     pub(super) fn finish(mut self) -> RequestFlow {
         self.end_second();
-        let span = self.from_ns.and_then(|from| self.to_ns.checked_sub(from)).unwrap_or(0);
+        let from_ns = self.first_ns.map(|_| self.from_ns);
+        let span = from_ns.map_or(0, |from| self.to_ns.saturating_sub(from));
         let seconds = span as f64 / SECOND_NS as f64;
         let over = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
         let of_known = |value: Option<f64>| value.filter(|_| self.completed > 0);
         RequestFlow {
-            from_ns: self.from_ns,
-            to_ns: self.from_ns.map(|_| self.to_ns),
+            from_ns,
+            to_ns: from_ns.map(|_| self.to_ns),
             variation: self.variation(),
             between_ns: self.between_ns,
             per_s: over(self.requests as f64),
@@ -218,6 +225,17 @@ mod tests {
         let at = |ns: i64| (ns, Request::UNKNOWN);
         let flow = flow(&[at(0), at(5 * s), at(5 * s + 1), at(6 * s - 1), at(6 * s)]);
         assert_eq!((flow.peak_per_s, flow.peak_second), (3, 5));
+    }
+
+    #[test]
+    fn arrivals_of_an_earlier_day_are_no_peak_and_their_time_counts() {
+        let s = 1_000_000_000;
+        let arrival = |ns: i64| (ns, Request::UNKNOWN);
+        // two seconds with a request each, then 50 of the 25 seconds before them, half a second apart
+        let earlier = (0..50).map(|i| arrival(s / 2 * i));
+        let flow = flow(&[arrival(30 * s), arrival(31 * s)].into_iter().chain(earlier).collect::<Vec<_>>());
+        assert_eq!((flow.from_ns, flow.seconds(), flow.per_s), (Some(0), 31.0, Some(52.0 / 31.0)));
+        assert_eq!(flow.peak_per_s, 1);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const BESIDE_ROW: usize = 16;
 const LEAST_REQUEST: usize = 16 << 10;
 /// The usual request, bytes.
 const USUAL_REQUEST: usize = 1 << 20;
+/// Most rows of a run: their numbers in memory have 32 bits.
+const MOST_ROWS: u64 = u32::MAX as u64;
 /// Most runs: each has a place in memory.
 const MOST_RUNS: u64 = 1 << 20;
 
@@ -74,7 +76,7 @@ impl MergePlan {
         let held = |memory: u64| memory.saturating_sub(RowWriter::memory(request) as u64) / (row + BESIDE_ROW as u64);
         // where all fits, the threads share one place for rows
         let all = size.memory.saturating_sub((threads * RowWriter::memory(request)) as u64) / (row + BESIDE_ROW as u64);
-        if all >= size.rows {
+        if all >= size.rows && size.rows <= MOST_ROWS {
             let merge_request = request;
             return Ok(MergePlan {
                 run_rows: size.rows,
@@ -87,14 +89,15 @@ impl MergePlan {
             });
         }
         let whole = if size.direct { whole_blocks(size.shape.row) } else { 1 };
-        let run_rows = held(each) / whole * whole;
+        let run_rows = held(each).min(MOST_ROWS) / whole * whole;
         if run_rows == 0 {
             let least = (whole * (row + BESIDE_ROW as u64) + RowWriter::memory(request) as u64) * threads as u64;
             return Err(too_small(size, "a run", least));
         }
         let runs = size.rows.div_ceil(run_rows);
         if runs > MOST_RUNS {
-            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: increase --memory")));
+            let remedy = if held(each) > MOST_ROWS { "sort fewer rows" } else { "increase --memory" };
+            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: {remedy}")));
         }
         MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
     }
@@ -192,10 +195,14 @@ pub fn whole_blocks(row: usize) -> u64 {
 
 fn request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
     match given {
-        // a sixteenth of the memory, so that most of it is for rows
-        0 => Ok((memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN),
+        0 => Ok(usual_request(memory)),
         given => checked(given, name),
     }
+}
+
+/// A sixteenth of the memory, so that most of it is for rows.
+fn usual_request(memory: u64) -> usize {
+    (memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN
 }
 
 fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
@@ -208,6 +215,23 @@ fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
 fn too_small(size: &SortSize, what: &str, least: u64) -> WorkError {
     let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
     WorkError::Usage(format!("--memory {}: {what}{by} needs at least {least} bytes", size.memory))
+}
+
+/// The least memory in which so many rows are sorted without runs, bytes: the rows, what stands beside each, and the
+/// buffer of a writer for each thread. `given` is the request, 0 for what suits the memory.
+#[must_use]
+pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u64 {
+    let held = rows.saturating_mul((row + BESIDE_ROW) as u64);
+    let mut memory = held;
+    loop {
+        let request = if given == 0 { usual_request(memory / threads as u64) } else { given };
+        let needed = held.saturating_add((threads * RowWriter::memory(request)) as u64);
+        // more memory has larger requests, up to the usual one
+        if needed <= memory {
+            return memory;
+        }
+        memory = needed;
+    }
 }
 
 /// Memory to sort in place after SAS 1998: (sum of key lengths, each rounded up to 8 bytes, + record length) x 1.1 x
@@ -253,6 +277,23 @@ mod tests {
         assert_eq!(runs.room(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
         // each of two threads has half of it, with a writer's 512 KiB and a block: 66 x 1024 rows, 14.8 runs
         assert_eq!(plan(1_000_000, 16 << 20, 2).unwrap().runs, 15);
+    }
+
+    #[test]
+    fn the_memory_for_all_rows_is_the_least_that_holds_them() {
+        for (rows, threads) in [(1_000_000, 1), (1_000_000, 8), (100_000, 3), (5_000, 2)] {
+            let needed = memory_in_place(rows, 100, threads, 0);
+            let runs = [needed, needed - 1].map(|memory| plan(rows, memory, threads).unwrap().runs);
+            assert!(runs[0] == 1 && runs[1] > 1, "{rows} by {threads}: {needed}, {runs:?}");
+        }
+        assert_eq!(memory_in_place(1_000_000, 100, 1, 0), 116_000_000 + (1 << 20) + 4096);
+        assert_eq!(memory_in_place(1_000_000, 100, 2, 8192), 116_000_000 + 2 * (8192 + 4096));
+    }
+
+    #[test]
+    fn a_run_has_no_more_rows_than_can_be_numbered() {
+        let runs = plan(5_000_000_000, 1 << 40, 1).unwrap();
+        assert_eq!((runs.run_rows, runs.runs, runs.passes), (u64::from(u32::MAX) / 1024 * 1024, 2, 1));
     }
 
     #[test]
