@@ -106,10 +106,10 @@ impl<W: Write> BlktraceWriter<W> {
         let sequence = self.sequences.entry(fields.cpu).or_insert(0);
         *sequence = sequence.wrapping_add(1);
         let mut head = [0; 48];
-        let mut at = 0;
+        let mut offset = 0;
         let mut put = |bytes: &[u8]| {
-            head[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
+            head[offset..offset + bytes.len()].copy_from_slice(bytes);
+            offset += bytes.len();
         };
         put(&MAGIC.to_ne_bytes());
         put(&sequence.to_ne_bytes());

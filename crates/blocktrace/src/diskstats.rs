@@ -75,7 +75,7 @@ pub fn read() -> HashMap<u32, RequestTotals> {
 pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok());
+        let number = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok());
         let device = device_number(u32::try_from(number(0)?).ok()?, u32::try_from(number(1)?).ok()?);
         let totals = RequestTotals { reads: number(3)?, writes: number(7)?, discards: number(14), flushes: number(18) };
         Some((device, totals))

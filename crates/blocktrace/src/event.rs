@@ -179,8 +179,8 @@ impl BlockEvent {
 }
 
 /// `N` bytes from `at`.
-fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
-    data.get(at..)?.first_chunk::<N>().copied()
+fn bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
+    data.get(offset..)?.first_chunk::<N>().copied()
 }
 
 /// The layouts of a kernel's events by their numbers.
@@ -221,8 +221,8 @@ impl EventTable {
         if data.len() < layout.bytes {
             return None;
         }
-        let word = |at: usize| bytes(data, at).map(u32::from_ne_bytes);
-        let long = |at: usize| bytes(data, at).map(u64::from_ne_bytes);
+        let word = |offset: usize| bytes(data, offset).map(u32::from_ne_bytes);
+        let long = |offset: usize| bytes(data, offset).map(u64::from_ne_bytes);
         let mut letters = [0; 12];
         let shown = layout.letters.size.min(letters.len() - 1);
         letters[..shown].copy_from_slice(data.get(layout.letters.offset..)?.get(..shown)?);
@@ -235,7 +235,7 @@ impl EventTable {
             sector: long(layout.sector)?,
             sectors: layout.sectors.map_or(Some(0), word)?,
             letters,
-            comm: layout.comm.map_or(Some([0; 16]), |at| bytes(data, at))?,
+            comm: layout.comm.map_or(Some([0; 16]), |offset| bytes(data, offset))?,
             other_device: layout.other_device.map_or(Some(0), word)?,
             other_sector: layout.other_sector.map_or(Some(0), long)?,
             error: layout.error.map_or(Some(0), word)? as i32,

@@ -71,22 +71,22 @@ impl<V> FifoMap<V> {
     /// Puts a value behind those at its place.
     pub(crate) fn push(&mut self, key: PlaceKey, value: V) {
         let link = FifoLink { value: Some(value), next: NONE };
-        let at = if self.free == NONE {
+        let index = if self.free == NONE {
             self.links.push(link);
             (self.links.len() - 1) as u32
         } else {
-            let at = self.free;
-            self.free = std::mem::replace(&mut self.links[at as usize], link).next;
-            at
+            let index = self.free;
+            self.free = std::mem::replace(&mut self.links[index as usize], link).next;
+            index
         };
         self.count += 1;
         match self.ends.entry(key) {
             std::collections::hash_map::Entry::Occupied(mut ends) => {
-                let last = std::mem::replace(&mut ends.get_mut().1, at);
-                self.links[last as usize].next = at;
+                let last = std::mem::replace(&mut ends.get_mut().1, index);
+                self.links[last as usize].next = index;
             }
             std::collections::hash_map::Entry::Vacant(ends) => {
-                ends.insert((at, at));
+                ends.insert((index, index));
             }
         }
     }

@@ -44,12 +44,12 @@ fn head(word: u32) -> (u32, u32) {
     }
 }
 
-fn word(page: &[u8], at: usize) -> Option<u32> {
-    page.get(at..)?.first_chunk::<4>().map(|b| u32::from_ne_bytes(*b))
+fn word(page: &[u8], offset: usize) -> Option<u32> {
+    page.get(offset..)?.first_chunk::<4>().map(|b| u32::from_ne_bytes(*b))
 }
 
-fn long(page: &[u8], at: usize) -> Option<u64> {
-    page.get(at..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
+fn long(page: &[u8], offset: usize) -> Option<u64> {
+    page.get(offset..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
 }
 
 /// Hands every event of a page to `each`, with its time. Never reads beyond the page,
@@ -74,17 +74,17 @@ pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) 
     }
     summary.is_cut = used > page.len();
     let page = &page[..used.min(page.len())];
-    let mut at = layout.data;
+    let mut offset = layout.data;
     let mut time = start;
-    while at < page.len() {
-        let Some(length) = step(page, at, &mut time, &mut summary, &mut each) else {
+    while offset < page.len() {
+        let Some(length) = step(page, offset, &mut time, &mut summary, &mut each) else {
             summary.is_cut = true;
             break;
         };
         if length == 0 {
             break;
         }
-        at += length;
+        offset += length;
     }
     summary
 }
@@ -92,42 +92,42 @@ pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) 
 /// Reads what is at `at`; how long it is, 0 for padding up to the end, `None` for what is cut.
 fn step(
     page: &[u8],
-    at: usize,
+    offset: usize,
     time: &mut u64,
     summary: &mut PageSummary,
     each: &mut impl FnMut(u64, &[u8]),
 ) -> Option<usize> {
-    let (kind, delta) = head(word(page, at)?);
+    let (kind, delta) = head(word(page, offset)?);
     let delta = u64::from(delta);
     match kind {
         PADDING if delta == 0 => Some(0),
         PADDING => {
             // a discarded event: the next one counts its time from it
             *time = time.wrapping_add(delta);
-            let length = word(page, at + 4)? as usize;
+            let length = word(page, offset + 4)? as usize;
             // the length counts from its own word
             (length >= 4).then(|| length.saturating_add(4))
         }
         TIME_EXTEND => {
-            let more = u64::from(word(page, at + 4)?) << TIME_BITS;
+            let more = u64::from(word(page, offset + 4)?) << TIME_BITS;
             *time = time.wrapping_add(more + delta);
             Some(8)
         }
         TIME_STAMP => {
-            let absolute = (u64::from(word(page, at + 4)?) << TIME_BITS) + delta;
+            let absolute = (u64::from(word(page, offset + 4)?) << TIME_BITS) + delta;
             *time = (*time & !ABSOLUTE) | (absolute & ABSOLUTE);
             Some(8)
         }
         _ => {
             let (from, length) = match kind {
-                0 => (at + 8, (word(page, at + 4)? as usize).checked_sub(4)?),
-                kind => (at + 4, kind as usize * 4),
+                0 => (offset + 8, (word(page, offset + 4)? as usize).checked_sub(4)?),
+                kind => (offset + 4, kind as usize * 4),
             };
             let data = page.get(from..from.checked_add(length)?)?;
             *time = time.wrapping_add(delta);
             summary.events += 1;
             each(*time, data);
-            Some(from + length.next_multiple_of(4) - at)
+            Some(from + length.next_multiple_of(4) - offset)
         }
     }
 }
@@ -193,8 +193,8 @@ mod tests {
         let expected: [(u64, &[u8]); 4] =
             [(1000, b"aaaa"), (1005, b"bbbbbbbb"), (long, b"cccccccc"), ((1 << 27) + 8, b"dddd")];
         assert_eq!(found.len(), expected.len());
-        for ((time, data), (at, bytes)) in found.iter().zip(expected) {
-            assert_eq!((*time, data.as_slice()), (at, bytes));
+        for ((time, data), (expected_time, bytes)) in found.iter().zip(expected) {
+            assert_eq!((*time, data.as_slice()), (expected_time, bytes));
         }
         assert_eq!(summary, PageSummary { events: 4, ..PageSummary::default() });
     }

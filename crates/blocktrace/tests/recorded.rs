@@ -113,8 +113,8 @@ fn damaged_pages_are_counted() {
         let mut told = 0;
         for flip in 0..2000usize {
             let mut damaged = page.clone();
-            let at = 16 + flip * 7919 % 1000;
-            damaged[at] ^= 1 << (flip % 8);
+            let offset = 16 + flip * 7919 % 1000;
+            damaged[offset] ^= 1 << (flip % 8);
             let mut sorter = EventSorter::default();
             sorter.page(cpu, &damaged, &layout, &table);
             told += sorter.counts.pages_cut + sorter.counts.unknown;

@@ -81,8 +81,8 @@ fn unknown(file: &str, text: &str, counter: &str) -> Option<Problem> {
         return None;
     }
     let near = did_you_mean(counter, catalogue.counters().iter().map(|known| known.id.as_str()));
-    let at = text.find(counter).unwrap_or(0);
-    Some(ProblemSource { file, text }.problem(at, "", format!("unknown counter `{counter}`{near}")))
+    let start = text.find(counter).unwrap_or(0);
+    Some(ProblemSource { file, text }.problem(start, "", format!("unknown counter `{counter}`{near}")))
 }
 
 #[cfg(test)]

@@ -31,18 +31,18 @@ pub fn next_data(file: &File, offset: u64) -> u64 {
 
 fn find(file: &File, least: u64) -> Option<Range<u64>> {
     let length = file.metadata().ok().filter(|found| found.is_file())?.len();
-    let mut at = 0;
-    while at < length {
-        let start = seek(file, To::Hole(at)).ok()?.min(length);
+    let mut position = 0;
+    while position < length {
+        let start = seek(file, To::Hole(position)).ok()?.min(length);
         // no data behind it is an error (ENXIO) and a hole up to the end
         let end = seek(file, To::Data(start)).unwrap_or(length);
         if end.saturating_sub(start) >= least {
             return Some(start..end);
         }
-        if end <= at {
+        if end <= position {
             return None;
         }
-        at = end;
+        position = end;
     }
     None
 }

@@ -215,7 +215,7 @@ impl ScrapeClock {
         let last = all.last().copied().unwrap_or(0);
         // early or late against the last one; the middle of them is no odd one
         let half = interval_ms / 2;
-        let mut off: Vec<i64> = all.iter().map(|at| (at - last + half).rem_euclid(interval_ms) - half).collect();
+        let mut off: Vec<i64> = all.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
         off.sort_unstable();
         ScrapeClock { interval_ms, at_ms: last + off.get(off.len() / 2).copied().unwrap_or(0) }
     }

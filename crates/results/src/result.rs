@@ -38,18 +38,18 @@ impl Latency {
     /// Of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram) -> Latency {
         let count = histogram.count() as f64;
-        let at = |share: f64| {
+        let quantile = |share: f64| {
             let enough = share <= 0.5 || count * (1.0 - share) >= ABOVE;
             histogram.quantile(share).filter(|_| enough).map(|ns| ns * 1e-9)
         };
         Latency {
             mean: histogram.mean().map(|ns| ns * 1e-9),
-            p50: at(0.5),
-            p95: at(0.95),
-            p99: at(0.99),
-            p999: at(0.999),
-            p9999: at(0.9999),
-            p99999: at(0.99999),
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            p99999: quantile(0.99999),
             min: histogram.least().map(|ns| ns as f64 * 1e-9),
             max: histogram.most().map(|ns| ns as f64 * 1e-9),
         }

@@ -62,7 +62,7 @@ fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
 /// The hold model: each event taken adds one at a random time to come.
 fn hold(waiting: u32, count: usize) {
     let (mut events, mut dice) = (Events::new(), Rng::new(1, 0));
-    (0..waiting).for_each(|i| events.at(dice.below(1 << 30), i));
+    (0..waiting).for_each(|i| events.schedule(dice.below(1 << 30), i));
     for _ in 0..count {
         if let Some((_, what)) = events.take() {
             events.after(dice.below(1 << 30), black_box(what));
@@ -88,7 +88,7 @@ fn raid5(requests: usize, writes: f64) -> usize {
             let job = StationJob { id, arrived: events.now(), service: 4_000_000 + dice.below(8_000_000) };
             ios += 1;
             if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
-                events.at(end, (io.member, job));
+                events.schedule(end, (io.member, job));
             }
         };
     loop {
@@ -103,7 +103,7 @@ fn raid5(requests: usize, writes: f64) -> usize {
         }
         let Some((now, (member, job))) = events.take() else { return ios };
         if let Some((end, next)) = drives[usize::from(member)].complete(now, &job) {
-            events.at(end, (member, next));
+            events.schedule(end, (member, next));
         }
         let id = job.id / 2;
         match flights.done(id, job.id % 2 == 1) {
@@ -120,7 +120,7 @@ fn raid5(requests: usize, writes: f64) -> usize {
 
 fn queue(count: usize) {
     let (mut events, mut dice, mut station) = (Events::new(), Rng::new(1, 0), Station::new(1));
-    events.at(0, None);
+    events.schedule(0, None);
     let mut done = 0;
     while done < count {
         match events.take() {
@@ -128,13 +128,13 @@ fn queue(count: usize) {
                 events.after(dice.exponential(1250.0) as u64, None);
                 let job = StationJob { id: 0, arrived: now, service: dice.exponential(1000.0) as u64 };
                 if let Some(end) = station.arrive(now, job) {
-                    events.at(end, Some(job));
+                    events.schedule(end, Some(job));
                 }
             }
             Some((now, Some(job))) => {
                 done += 1;
                 if let Some((end, next)) = station.complete(now, &job) {
-                    events.at(end, Some(next));
+                    events.schedule(end, Some(next));
                 }
             }
             None => return,

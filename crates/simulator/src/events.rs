@@ -8,7 +8,7 @@ const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct EventEntry<T> {
-    at: Ns,
+    time: Ns,
     sequence: u64,
     what: T,
 }
@@ -22,7 +22,7 @@ impl<T> EventEntry<T> {
 
     #[inline]
     fn key(&self) -> u128 {
-        u128::from(self.at) << 64 | u128::from(self.sequence)
+        u128::from(self.time) << 64 | u128::from(self.sequence)
     }
 }
 
@@ -72,13 +72,13 @@ impl<T: Copy> Events<T> {
     /// The moment of the next event.
     pub fn next_at(&self) -> Option<Ns> {
         let first = usize::from(self.vacant);
-        self.heap.iter().skip(first).take(WIDTH).map(|entry| entry.at).min()
+        self.heap.iter().skip(first).take(WIDTH).map(|entry| entry.time).min()
     }
 
     /// Adds an event. A moment that is past is taken as now: time never goes back.
     #[inline]
-    pub fn at(&mut self, time: Ns, what: T) {
-        let entry = EventEntry { at: time.max(self.now), sequence: self.sequence, what };
+    pub fn schedule(&mut self, time: Ns, what: T) {
+        let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, what };
         self.sequence += 1;
         if self.vacant {
             self.vacant = false;
@@ -92,7 +92,7 @@ impl<T: Copy> Events<T> {
     /// Adds an event some time from now.
     #[inline]
     pub fn after(&mut self, wait: Ns, what: T) {
-        self.at(self.now.saturating_add(wait), what);
+        self.schedule(self.now.saturating_add(wait), what);
     }
 
     /// Takes the next event; its moment is now.
@@ -106,10 +106,10 @@ impl<T: Copy> Events<T> {
             }
         }
         let first = self.heap.first()?;
-        debug_assert!(first.at >= self.now, "time never goes back");
+        debug_assert!(first.time >= self.now, "time never goes back");
         self.vacant = true;
-        self.now = first.at;
-        Some((first.at, first.what))
+        self.now = first.time;
+        Some((first.time, first.what))
     }
 
     /// Time goes on to a moment before the next event.
@@ -182,7 +182,7 @@ mod tests {
     fn events_come_in_the_order_of_time_then_of_adding() {
         let mut events = Events::new();
         for (time, what) in [(30, 'a'), (10, 'b'), (30, 'c'), (20, 'd'), (10, 'e')] {
-            events.at(time, what);
+            events.schedule(time, what);
         }
         let taken: Vec<(Ns, char)> = std::iter::from_fn(|| events.take()).collect();
         assert_eq!(taken, [(10, 'b'), (10, 'e'), (20, 'd'), (30, 'a'), (30, 'c')]);
@@ -197,7 +197,7 @@ mod tests {
             for _ in 0..dice.below(4) {
                 // few moments, so that many are equal
                 let time = events.now() + dice.below(8);
-                events.at(time, sorted.len());
+                events.schedule(time, sorted.len());
                 sorted.push((time, sorted.len(), false));
             }
             if dice.chance(0.6) || round > 2900 {
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn time_never_goes_back() {
         let mut events = Events::new();
-        events.at(50, 'a');
+        events.schedule(50, 'a');
         assert_eq!(events.next_at(), Some(50));
         events.take();
-        events.at(10, 'b');
+        events.schedule(10, 'b');
         events.after(u64::MAX, 'd');
         events.after(0, 'c');
         assert_eq!((events.take(), events.take()), (Some((50, 'b')), Some((50, 'c'))));
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn the_next_moment_is_known_when_the_first_is_taken() {
         let mut events = Events::new();
-        for at in [5, 3, 9, 4, 8, 7] {
-            events.at(at, ());
+        for time in [5, 3, 9, 4, 8, 7] {
+            events.schedule(time, ());
         }
         for next in [4, 5, 7, 8, 9] {
             events.take();
@@ -240,7 +240,7 @@ mod tests {
         events.take();
         assert_eq!((events.next_at(), events.len()), (None, 0));
         assert_eq!((events.take(), events.len()), (None, 0));
-        events.at(1, ());
+        events.schedule(1, ());
         assert_eq!(events.take(), Some((9, ())));
     }
 }

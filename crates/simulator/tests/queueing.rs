@@ -57,7 +57,7 @@ struct Open {
 impl Open {
     fn new(servers: u32, per_s: f64, draw: Draw) -> Open {
         let mut events = Events::new();
-        events.at(0, Event::Arrival(0));
+        events.schedule(0, Event::Arrival(0));
         let (arrivals, services) = (Rng::new(1, 1), Rng::new(1, 2));
         Open { events, station: Station::new(servers), arrivals, services, per_s, draw }
     }
@@ -68,12 +68,12 @@ impl Open {
                 self.events.after(ns(self.arrivals.exponential(1.0 / self.per_s)), Event::Arrival(id));
                 let job = StationJob { id, arrived: now, service: ns(SERVICE_S * (self.draw)(&mut self.services)) };
                 if let Some(end) = self.station.arrive(now, job) {
-                    self.events.at(end, Event::Done(job));
+                    self.events.schedule(end, Event::Done(job));
                 }
             }
             Some((now, Event::Done(job))) => {
                 if let Some((end, next)) = self.station.complete(now, &job) {
-                    self.events.at(end, Event::Done(next));
+                    self.events.schedule(end, Event::Done(next));
                 }
             }
             None => unreachable!("arrivals never end"),
@@ -144,7 +144,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
     let (mut events, mut station) = (Events::new(), Station::new(servers));
     let mut dice = Rng::new(2, u64::from(count));
     for id in 0..count {
-        events.at(ns(dice.exponential(think_s)), Event::Arrival(id));
+        events.schedule(ns(dice.exponential(think_s)), Event::Arrival(id));
     }
     let mut batch = || {
         let before = station.totals(events.now());
@@ -154,13 +154,13 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
                 Some((now, Event::Arrival(id))) => {
                     let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                     if let Some(end) = station.arrive(now, job) {
-                        events.at(end, Event::Done(job));
+                        events.schedule(end, Event::Done(job));
                     }
                 }
                 Some((now, Event::Done(job))) => {
                     done += 1;
                     if let Some((end, next)) = station.complete(now, &job) {
-                        events.at(end, Event::Done(next));
+                        events.schedule(end, Event::Done(next));
                     }
                     events.after(ns(dice.exponential(think_s)), Event::Arrival(job.id));
                 }
@@ -197,7 +197,7 @@ fn forked(k: u32, rho: f64) -> Interval {
     // jobs under way by number: when it came, parts left
     let mut under_way: Vec<(Ns, u32)> = Vec::new();
     let mut free: Vec<u32> = Vec::new();
-    events.at(0, Part::Arrival);
+    events.schedule(0, Part::Arrival);
     let mut batch = || {
         let (mut done, mut sum) = (0, 0.0);
         while done < BATCH {
@@ -212,13 +212,13 @@ fn forked(k: u32, rho: f64) -> Interval {
                     for (index, station) in stations.iter_mut().enumerate() {
                         let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
-                            events.at(end, Part::Done(index as u16, job));
+                            events.schedule(end, Part::Done(index as u16, job));
                         }
                     }
                 }
                 Some((now, Part::Done(index, job))) => {
                     if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
-                        events.at(end, Part::Done(index, next));
+                        events.schedule(end, Part::Done(index, next));
                     }
                     let (came, left) = &mut under_way[job.id as usize];
                     *left -= 1;
@@ -271,7 +271,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
     let (mut events, mut dice) = (Events::new(), Rng::new(5, u64::from(users * 100 + k)));
     let mut stations = vec![Station::new(1); k as usize];
     let mut left = vec![0u32; users as usize];
-    (0..users).for_each(|id| events.at(0, Step::Ask(id)));
+    (0..users).for_each(|id| events.schedule(0, Step::Ask(id)));
     let mut batch = || {
         let (mut done, from) = (0, events.now());
         while done < BATCH {
@@ -281,13 +281,13 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                     for (index, station) in stations.iter_mut().enumerate() {
                         let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
-                            events.at(end, Step::Done(index as u16, job));
+                            events.schedule(end, Step::Done(index as u16, job));
                         }
                     }
                 }
                 Some((now, Step::Done(index, job))) => {
                     if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
-                        events.at(end, Step::Done(index, next));
+                        events.schedule(end, Step::Done(index, next));
                     }
                     left[job.id as usize] -= 1;
                     if left[job.id as usize] == 0 {

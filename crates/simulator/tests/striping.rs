@@ -38,13 +38,13 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
                 let seconds = POSITIONING_S * 2.0 * dice.share() + f64::from(io.blocks) * SECTOR / RATE;
                 let job = StationJob { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
                 if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
-                    events.at(end, (io.member, job));
+                    events.schedule(end, (io.member, job));
                 }
             }
         }
         let Some((now, (member, job))) = events.take() else { break };
         if let Some((end, next)) = drives[usize::from(member)].complete(now, &job) {
-            events.at(end, (member, next));
+            events.schedule(end, (member, next));
         }
         left[job.id as usize] -= 1;
         if left[job.id as usize] == 0 {

@@ -279,10 +279,10 @@ mod tests {
     /// about `load` requests a second of 500.
     fn series(noise: &mut Noise, load: f64, level: f64, count: usize) -> Vec<SeriesPoint> {
         let (asked, off) = (noise.remembering(0.9, count), noise.remembering(0.5, count));
-        let moment = |(at, (asked, off)): (usize, (f64, f64))| {
+        let moment = |(index, (asked, off)): (usize, (f64, f64))| {
             let rate = (load * (0.25 * asked).exp()).min(450.0);
             let value = (level / (1.0 - rate / 500.0)).ln() + 0.1 * off;
-            SeriesPoint { at_s: at as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
+            SeriesPoint { at_s: index as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
         };
         asked.into_iter().zip(off).enumerate().map(moment).collect()
     }
@@ -334,9 +334,9 @@ mod tests {
         // a client that asks again when it was answered: half as fast, half as many
         let mut closed = |level: f64| -> Vec<SeriesPoint> {
             let off = noise.remembering(0.5, 200).into_iter().enumerate();
-            off.map(|(at, off)| {
+            off.map(|(index, off)| {
                 let value = level.ln() + 0.2 * off;
-                SeriesPoint { at_s: at as f64, value, drivers: vec![-value], weight: 1.0 }
+                SeriesPoint { at_s: index as f64, value, drivers: vec![-value], weight: 1.0 }
             })
             .collect()
         };

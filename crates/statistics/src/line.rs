@@ -92,7 +92,7 @@ impl LineFit {
         // turned so that the line is below 0 now
         let sign = if self.at(from_s) <= limit { 1.0 } else { -1.0 };
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
-        let at_s = (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|at| *at >= from_s && at.is_finite());
+        let at_s = (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
         let reach = self.reach * self.reach;
         // (gap + slope u)² = reach² (variance_level + variance_slope u²)
         let a = slope * slope - reach * self.variance_slope;
@@ -220,8 +220,8 @@ mod tests {
         let line = LineFit::fit(&points((0..10).map(|i| 3.0 + 2.0 * f64::from(i)))).unwrap();
         assert!((line.slope - 2.0).abs() < 1e-12 && line.chance < 1e-9);
         let crossing = line.crossing(41.0, 9.0);
-        for at in [crossing.at_s, crossing.earliest_s, crossing.latest_s] {
-            assert!((at.unwrap() - 19.0).abs() < 1e-6, "{crossing:?}");
+        for time_s in [crossing.at_s, crossing.earliest_s, crossing.latest_s] {
+            assert!((time_s.unwrap() - 19.0).abs() < 1e-6, "{crossing:?}");
         }
         let still = LineFit::fit(&points([5.0; 12])).unwrap();
         assert!(still.slope == 0.0 && still.chance == 1.0 && still.interval == (0.0, 0.0));
@@ -248,10 +248,10 @@ mod tests {
     fn a_walk_without_aim_has_no_slope_and_a_smooth_curve_has() {
         let mut noise = Noise::new(17);
         let walk = |noise: &mut Noise| {
-            let mut at = 0.0;
+            let mut level = 0.0;
             points((0..2000).map(|_| {
-                at += noise.normal();
-                at
+                level += noise.normal();
+                level
             }))
         };
         let runs = 500;

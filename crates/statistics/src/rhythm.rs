@@ -93,8 +93,8 @@ impl Rhythm {
     /// Start of the part of the period at which it is highest, seconds.
     pub fn peak_s(&self) -> f64 {
         let known = self.profile.iter().enumerate().filter(|(_, v)| !v.is_nan());
-        let at = known.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(at, _)| at);
-        at as f64 * self.period.seconds() / self.profile.len() as f64
+        let index = known.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(index, _)| index);
+        index as f64 * self.period.seconds() / self.profile.len() as f64
     }
 }
 
@@ -279,8 +279,8 @@ fn fold(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> 
 /// [`FAR`] deviations about it, as the median of all distances tells them.
 fn clipped(points: &[BlockMean]) -> Vec<BlockMean> {
     let median = |mut list: Vec<f64>| {
-        let at = list.len() / 2;
-        *list.select_nth_unstable_by(at, f64::total_cmp).1
+        let middle = list.len() / 2;
+        *list.select_nth_unstable_by(middle, f64::total_cmp).1
     };
     let middle = median(points.iter().map(|p| p.value).collect());
     let far = FAR * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
@@ -488,11 +488,11 @@ mod tests {
                 }
                 let noise = std::cell::RefCell::new(Noise::new(period_s as u64));
                 let burst =
-                    |at: f64| if (at + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 };
-                let found = sure(count, spacing_s, |at| burst(at) + 1.5 * noise.borrow_mut().normal());
+                    |time_s: f64| if (time_s + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 };
+                let found = sure(count, spacing_s, |time_s| burst(time_s) + 1.5 * noise.borrow_mut().normal());
                 assert!(is_every(&found, period_s) && found.len() == 1, "{spacing_s} {period_s}: {found:?}");
-                let saw = |at: f64| 4.0 * (at % period_s) / period_s;
-                let found = sure(count, spacing_s, |at| saw(at) + 1.5 * noise.borrow_mut().normal());
+                let saw = |time_s: f64| 4.0 * (time_s % period_s) / period_s;
+                let found = sure(count, spacing_s, |time_s| saw(time_s) + 1.5 * noise.borrow_mut().normal());
                 assert!(is_every(&found, period_s), "{spacing_s} {period_s}: {found:?}");
             }
         }
@@ -502,9 +502,9 @@ mod tests {
     fn two_rhythms_are_two() {
         let mut noise = Noise::new(2);
         let list: Vec<f64> = noise.remembering(0.5, 960);
-        let day = |at: f64| 3.0 * (std::f64::consts::TAU * at / 86_400.0).sin();
-        let backup = |at: f64| if at % 7200.0 < 1800.0 { 4.0 } else { 0.0 };
-        let found = sure(960, 900.0, |at| list[(at / 900.0) as usize] + day(at) + backup(at));
+        let day = |time_s: f64| 3.0 * (std::f64::consts::TAU * time_s / 86_400.0).sin();
+        let backup = |time_s: f64| if time_s % 7200.0 < 1800.0 { 4.0 } else { 0.0 };
+        let found = sure(960, 900.0, |time_s| list[(time_s / 900.0) as usize] + day(time_s) + backup(time_s));
         assert!(found.len() == 2 && is_every(&found, 7200.0) && is_every(&found, 86_400.0), "{found:?}");
     }
 
@@ -513,10 +513,10 @@ mod tests {
         let line = hours((0..240).map(f64::from));
         assert!(find(&line, HOUR).iter().all(|r| r.chance == 1.0));
         let walk = |noise: &mut Noise, count: usize| {
-            let mut at = 0.0;
+            let mut level = 0.0;
             let mut step = || {
-                at += noise.normal();
-                at
+                level += noise.normal();
+                level
             };
             (0..count).map(|_| step()).collect::<Vec<f64>>()
         };

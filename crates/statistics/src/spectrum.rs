@@ -41,8 +41,8 @@ pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
     let (mut real, mut imaginary) = (vec![0.0; size], vec![0.0; size]);
     for p in points {
         // gaps stay at the mean
-        let at = ((p.at_s - first.at_s) / spacing_s).round() as usize;
-        real[at.min(count - 1)] = p.value - mean;
+        let index = ((p.at_s - first.at_s) / spacing_s).round() as usize;
+        real[index.min(count - 1)] = p.value - mean;
     }
     transform(&mut real, &mut imaginary);
     let power: Vec<f64> = real.iter().zip(&imaginary).map(|(r, i)| r * r + i * i).collect();
@@ -80,7 +80,7 @@ fn highest(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) ->
     let mut tops: Vec<usize> = (1..values.len() - 1).filter(is_top).collect();
     tops.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
     tops.truncate(MOST);
-    tops.into_iter().map(|at| at + low - 1).collect()
+    tops.into_iter().map(|index| index + low - 1).collect()
 }
 
 fn median_near(power: &[f64], index: usize) -> f64 {

@@ -131,7 +131,7 @@ fn best(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> 
         }
         left.add(p);
     }
-    best.map(|(at, _)| at)
+    best.map(|(index, _)| index)
 }
 
 /// The likeliest step of a series: whether there is one is judged on its

@@ -220,13 +220,13 @@ fn part(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Str
 fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
     let (first, last) = host.range();
-    let at = time(request, "at")?.unwrap_or(last).saturating_add(ROUNDING).clamp(first, last);
+    let cursor_ns = time(request, "at")?.unwrap_or(last).saturating_add(ROUNDING).clamp(first, last);
     let interval = host.source.interval_ns();
     let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
     let judged = judged + 2 * ROUNDING;
     let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
     let all_devices = request.parameter("all").is_some_and(|text| text == "1");
-    host.view(at, (shown, judged), all_devices).map(|view| shapes::view(&view))
+    host.view(cursor_ns, (shown, judged), all_devices).map(|view| shapes::view(&view))
 }
 
 /// Waits for nobody: what is not read yet is said to be so.

@@ -86,13 +86,13 @@ impl LatencySummary {
     /// Of a histogram of nanoseconds; all nothing where it is empty, whose count says so.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencySummary> {
-        let at = |share: f64| histogram.quantile(share).map(|ns| ns / 1e9);
+        let quantile = |share: f64| histogram.quantile(share).map(|ns| ns / 1e9);
         Some(LatencySummary {
             mean: histogram.mean()? / 1e9,
-            p50: at(0.5)?,
-            p95: at(0.95)?,
-            p99: at(0.99)?,
-            p999: at(0.999)?,
+            p50: quantile(0.5)?,
+            p95: quantile(0.95)?,
+            p99: quantile(0.99)?,
+            p999: quantile(0.999)?,
             max: histogram.most()? as f64 / 1e9,
         })
     }

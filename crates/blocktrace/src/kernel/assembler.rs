@@ -154,10 +154,10 @@ impl Assembler {
 
     /// The program, with its jumps filled in. `None` where one goes nowhere, or too far.
     pub(super) fn finish(mut self) -> Option<Vec<[u8; 8]>> {
-        for (at, label) in &self.jumps {
+        for (index, label) in &self.jumps {
             let target = self.labels[label.0]?;
-            let distance = i16::try_from(target as i64 - *at as i64 - 1).ok()?;
-            self.code[*at][2..4].copy_from_slice(&distance.to_ne_bytes());
+            let distance = i16::try_from(target as i64 - *index as i64 - 1).ok()?;
+            self.code[*index][2..4].copy_from_slice(&distance.to_ne_bytes());
         }
         Some(self.code)
     }

@@ -241,8 +241,8 @@ impl WatchScreen {
         let length = SPANS[self.span] * SECOND;
         // the time line stands still while the cursor moves inside of it
         let start = match (self.cursor, self.start) {
-            (Some(at), Some(start)) if (start..=start + length).contains(&at) => start,
-            (Some(at), _) => at - length / 2,
+            (Some(cursor), Some(start)) if (start..=start + length).contains(&cursor) => start,
+            (Some(cursor), _) => cursor - length / 2,
             (None, _) => last - length,
         };
         let start = start.clamp(first.min(last - length), (last - length).max(first));

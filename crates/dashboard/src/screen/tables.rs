@@ -107,8 +107,8 @@ pub(super) fn draw_devices(
         let text = right(&cut(&pen.clean(&format!("{sorted}{}", title(view, *column))), VALUE - 1, ""), VALUE);
         let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
         // the space before the title is no part of it
-        let at = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
-        pen.text((at, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
+        let column = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
+        pen.text((column, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
     }
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {

@@ -359,6 +359,6 @@ pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
 
 /// The moments of the samples, milliseconds, as JSON imports list them.
 pub fn timestamps(first_ms: i64, ticks: usize, every_s: f64) -> String {
-    let at = |tick: usize| (first_ms + (tick as f64 * every_s * 1e3) as i64).to_string();
-    (0..ticks).map(at).collect::<Vec<_>>().join(",")
+    let time = |tick: usize| (first_ms + (tick as f64 * every_s * 1e3) as i64).to_string();
+    (0..ticks).map(time).collect::<Vec<_>>().join(",")
 }

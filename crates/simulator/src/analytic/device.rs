@@ -113,9 +113,9 @@ impl DeviceCenters {
                 let time = mean + bytes / spec.stream;
                 let holds = limits_s(spec, blocks, write);
                 let fixed = |which: usize| ServiceDemand::Fixed(holds[which], 0.0);
-                let at =
+                let visit =
                     |which: usize| Visit { center: buckets[usize::from(write)][which], work: fixed(which), times: 1.0 };
-                let mut visits = vec![at(0), at(1)];
+                let mut visits = vec![visit(0), visit(1)];
                 let hold = holds[0] + holds[1];
                 if let Some(slots) = slots {
                     visits.push(Visit { center: *slots, work: ServiceDemand::Fixed(time, variance), times: 1.0 });

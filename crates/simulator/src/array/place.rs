@@ -146,7 +146,7 @@ impl Copies {
 
     /// Member and row of a copy of a unit.
     #[inline]
-    pub(super) fn at(&self, chunk: u64, copy: u16) -> (u16, u64) {
+    pub(super) fn place(&self, chunk: u64, copy: u16) -> (u16, u64) {
         self.nth(self.first(chunk), copy)
     }
 
@@ -272,7 +272,7 @@ impl ArrayGeometry {
             }
             BlockMap::Copies(copies) => {
                 let (chunk, offset) = self.unit.split(block);
-                let (member, row) = copies.at(chunk, copy);
+                let (member, row) = copies.place(chunk, copy);
                 let blocks = blocks.min(self.unit.by() - offset);
                 Some(MemberPiece { member, block: row * self.unit.by() + offset, blocks })
             }
@@ -345,7 +345,7 @@ impl ArrayGeometry {
                 let failed = self.out_of_service(failed);
                 // the placement repeats after as many units as there are members
                 (0..u64::from(self.members))
-                    .all(|chunk| (0..copies.copies).any(|copy| !failed.contains(copies.at(chunk, copy).0)))
+                    .all(|chunk| (0..copies.copies).any(|copy| !failed.contains(copies.place(chunk, copy).0)))
             }
         }
     }

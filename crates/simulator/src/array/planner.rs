@@ -262,7 +262,7 @@ impl Planner {
     fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, who: u32) -> Option<(u16, u64)> {
         let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.first(chunk));
         let all_well = state.failed.is_empty();
-        let at = |copy| {
+        let place_of = |copy| {
             let (member, row) = copies.nth(first, copy);
             (member, row * unit + offset)
         };
@@ -272,16 +272,16 @@ impl Planner {
             _ if count == 1 => 0,
             ReadFrom::Nearest => {
                 let way = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
-                return (0..count).map(at).filter(well).min_by_key(way);
+                return (0..count).map(place_of).filter(well).min_by_key(way);
             }
             ReadFrom::IdleOrNearest => {
-                let place = self.as_md_chooses((0..count).map(at).filter(well))?;
+                let place = self.as_md_chooses((0..count).map(place_of).filter(well))?;
                 self.read_on[usize::from(place.0)] = place.1 + blocks;
                 return Some(place);
             }
             ReadFrom::LeastBusy => {
                 let pending = |(member, _): &(u16, u64)| self.pending[usize::from(*member)];
-                return (0..count).map(at).filter(well).min_by_key(pending);
+                return (0..count).map(place_of).filter(well).min_by_key(pending);
             }
             ReadFrom::Primary => 0,
             ReadFrom::Process => (who % u32::from(count)) as u16,
@@ -291,11 +291,11 @@ impl Planner {
                 turn
             }
         };
-        let place = at(wanted);
+        let place = place_of(wanted);
         if well(&place) {
             return Some(place);
         }
-        (wanted + 1..count).chain(0..wanted).map(at).find(well)
+        (wanted + 1..count).chain(0..wanted).map(place_of).find(well)
     }
 
     /// [`ReadFrom::IdleOrNearest`], of the copies that can be read.

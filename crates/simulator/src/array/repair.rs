@@ -113,7 +113,7 @@ impl Pass {
                 let (row, offset) = array.unit().split(block_from);
                 let piece = (unit - offset).min(from + blocks - block_from);
                 if let MemberBlock::Data { block, copy } = array.place(member, row * unit) {
-                    let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.at(block / unit, c));
+                    let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.place(block / unit, c));
                     match source.into_iter().find(|(member, _)| !lost.contains(*member)) {
                         Some((other, row)) => {
                             plan.push(

@@ -117,7 +117,7 @@ pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Disk
                 (Some(only), None) => only,
                 _ => {
                     let names = format!("`{}` and `{}`", first.name, second.name);
-                    return Err(second.at.error(format!("the file describes two drives, {names}; expected one")));
+                    return Err(second.position.error(format!("the file describes two drives, {names}; expected one")));
                 }
             }
         }
@@ -200,14 +200,14 @@ fn drive(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> R
     fields.finish(KNOWN)?;
     let model_spec = disk_model(model, load, notes)?;
     let spec = Spec { name: block.name.clone(), overheads, cache, channel, policy, slots, ..model_spec };
-    spec.check().map_err(|e| model.at.error(e.to_string()))?;
+    spec.check().map_err(|e| model.position.error(e.to_string()))?;
     Ok(spec)
 }
 
 /// `dm_disk`: layout and mechanics.
 fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
     if block.kind != "dm_disk" {
-        return Err(block.at.error(format!("model `{}` is not supported; expected `dm_disk`", block.kind)));
+        return Err(block.position.error(format!("model `{}` is not supported; expected `dm_disk`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
@@ -246,8 +246,8 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
         policy: QueuePolicy::FirstCome,
         slots: 1,
     };
-    spec.check().map_err(|e| block.at.error(e.to_string()))?;
-    let model = crate::drive::Model::new(&spec).map_err(|e| block.at.error(e.to_string()))?;
+    spec.check().map_err(|e| block.position.error(e.to_string()))?;
+    let model = crate::drive::Model::new(&spec).map_err(|e| block.position.error(e.to_string()))?;
     if let Some(told) = told.filter(|told| *told != model.blocks()) {
         notes.push(format!("{} blocks are given, but the zones hold {}", told, model.blocks()));
     }
@@ -256,7 +256,7 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
 
 fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
     let scale = fields.number("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
-    let position = fields.at();
+    let position = fields.position();
     let extra = fields.flag("Extra write disconnect")?;
     let mut times = TimeFields { fields, missing: Vec::new(), scale };
     let each = times.get("Per-request overhead time")?;
@@ -306,11 +306,11 @@ fn policy_of(number: u64) -> Option<(QueuePolicy, &'static str)> {
 /// With one request in the drive there is nothing to choose, and its queue is as it may.
 fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
-        return Err(block.at.error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
+        return Err(block.position.error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;
-    let position = fields.need("Scheduling policy")?.at.clone();
+    let position = fields.need("Scheduling policy")?.position.clone();
     let policy = match policy_of(number) {
         Some((policy, "")) => policy,
         Some((policy, what)) => {
@@ -328,7 +328,7 @@ fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<Q
     for key in QUEUE {
         let told = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
         if slots > 1 && told != 0.0 && !UNUSED.contains(key) {
-            let position = &fields.need(key)?.at;
+            let position = &fields.need(key)?.position;
             return Err(position.error(format!("`{key} = {told}` is not modelled where `Max queue length` is above 1")));
         }
     }

@@ -18,15 +18,15 @@ impl<'a> DiskspecsFields<'a> {
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
             let last = block.entries.iter().rfind(|e| e.key == twice[0]);
-            let position = last.map_or(&block.at, |e| &e.at);
+            let position = last.map_or(&block.position, |e| &e.position);
             return Err(position.error(format!("`{}` is given twice in one block", twice[0])));
         }
         Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
     }
 
     /// The block's own place.
-    pub fn at(&self) -> &'a SourcePosition {
-        &self.block.at
+    pub fn position(&self) -> &'a SourcePosition {
+        &self.block.position
     }
 
     /// The entry of a key.
@@ -39,29 +39,29 @@ impl<'a> DiskspecsFields<'a> {
     /// The entry of a key that must be there.
     pub fn need(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
         let missing = format!("`{}` needs `{key}`, which is missing", self.block.kind);
-        self.entry(key).ok_or_else(|| self.block.at.error(missing))
+        self.entry(key).ok_or_else(|| self.block.position.error(missing))
     }
 
     /// A number between limits, if it is there.
     pub fn number(&mut self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
-        self.entry(key).map(|entry| number(&entry.at, key, &entry.value, low, high)).transpose()
+        self.entry(key).map(|entry| number(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
     /// A number that must be there.
     pub fn need_number(&mut self, key: &str, low: f64, high: f64) -> Result<f64, DiskspecsError> {
         let entry = self.need(key)?;
-        number(&entry.at, key, &entry.value, low, high)
+        number(&entry.position, key, &entry.value, low, high)
     }
 
     /// A whole number that must be there.
     pub fn need_whole(&mut self, key: &str, low: u64, high: u64) -> Result<u64, DiskspecsError> {
         let entry = self.need(key)?;
-        whole(&entry.at, key, &entry.value, low, high)
+        whole(&entry.position, key, &entry.value, low, high)
     }
 
     /// A whole number, if it is there.
     pub fn whole(&mut self, key: &str, low: u64, high: u64) -> Result<Option<u64>, DiskspecsError> {
-        self.entry(key).map(|entry| whole(&entry.at, key, &entry.value, low, high)).transpose()
+        self.entry(key).map(|entry| whole(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
     /// 1, or 0 where it is not there.
@@ -72,9 +72,9 @@ impl<'a> DiskspecsFields<'a> {
     /// What a key says cannot be, and why.
     pub fn wrong(&mut self, key: &str, why: &str) -> DiskspecsError {
         match self.entry(key) {
-            Some(SpecEntry { at, value: SpecValue::Word(word), .. }) => at.error(format!("`{key} = {word}` {why}")),
-            Some(entry) => entry.at.error(format!("`{key}` {why}")),
-            None => self.block.at.error(format!("`{key}` {why}")),
+            Some(SpecEntry { position, value: SpecValue::Word(word), .. }) => position.error(format!("`{key} = {word}` {why}")),
+            Some(entry) => entry.position.error(format!("`{key}` {why}")),
+            None => self.block.position.error(format!("`{key}` {why}")),
         }
     }
 
@@ -83,7 +83,7 @@ impl<'a> DiskspecsFields<'a> {
         match self.entry(key) {
             None => Ok(None),
             Some(SpecEntry { value: SpecValue::Word(word), .. }) => Ok(Some(word)),
-            Some(entry) => Err(entry.at.error(format!("`{key}` must be a word, not a block or a list"))),
+            Some(entry) => Err(entry.position.error(format!("`{key}` must be a word, not a block or a list"))),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> DiskspecsFields<'a> {
     pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
         match self.need(key)? {
             SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
-            entry => Err(entry.at.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`"))),
+            entry => Err(entry.position.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`"))),
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> DiskspecsFields<'a> {
         match self.entry(key) {
             None => Ok(&[]),
             Some(SpecEntry { value: SpecValue::List(values), .. }) => Ok(values),
-            Some(entry) => Err(entry.at.error(format!("`{key}` must be a list: `{key} = [ … ]`"))),
+            Some(entry) => Err(entry.position.error(format!("`{key}` must be a list: `{key} = [ … ]`"))),
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> DiskspecsFields<'a> {
         let near = known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || starts_alike(k, &entry.key)).copied();
         let near: Vec<&str> = near.take(3).collect();
         let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{}`?", near.join("`, `")) };
-        Err(entry.at.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
+        Err(entry.position.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
     }
 }
 

@@ -39,13 +39,13 @@ pub(super) fn read(
     match block.kind.as_str() {
         "dm_layout_g1" => g1(block, surfaces, notes),
         "dm_layout_g2" => g2(block, surfaces, notes),
-        other => Err(block.at.error(format!("layout is `{other}`; expected `dm_layout_g1` or `dm_layout_g2`"))),
+        other => Err(block.position.error(format!("layout is `{other}`; expected `dm_layout_g1` or `dm_layout_g2`"))),
     }
 }
 
 /// Skews are sectors unless `revolutions` is said.
 fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
-    let position = fields.entry("Skew units").map(|e| e.at.clone());
+    let position = fields.entry("Skew units").map(|e| e.position.clone());
     match (fields.word("Skew units")?, position) {
         (Some("revolutions"), _) => Ok(true),
         (Some("sectors"), _) => Ok(false),
@@ -111,14 +111,14 @@ fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> us
 
 /// The blocks of `Zones`.
 fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a SpecBlock>, DiskspecsError> {
-    let at = fields.need("Zones")?.at.clone();
+    let position = fields.need("Zones")?.position.clone();
     let zones = fields.list("Zones")?;
     if zones.is_empty() {
-        return Err(at.error("`Zones` is empty; a drive needs at least one"));
+        return Err(position.error("`Zones` is empty; a drive needs position least one"));
     }
-    let block = |(at, value): &'a (SourcePosition, SpecValue)| match value {
+    let block = |(position, value): &'a (SourcePosition, SpecValue)| match value {
         SpecValue::Block(block) if block.kind == kind => Ok(block),
-        _ => Err(at.error(format!("`Zones` must hold only blocks `{kind} {{ … }}`"))),
+        _ => Err(position.error(format!("`Zones` must hold only blocks `{kind} {{ … }}`"))),
     };
     zones.iter().map(block).collect()
 }
@@ -158,7 +158,7 @@ fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
     let slips = fields.wholes("slips", MOST_SECTORS)?;
     let defects = fields.wholes("defects", MOST_SECTORS)?;
     if !defects.len().is_multiple_of(2) {
-        let position = fields.entry("defects").map_or(fields.at(), |e| &e.at);
+        let position = fields.entry("defects").map_or(fields.position(), |e| &e.position);
         return Err(position.error("`defects` must be pairs, a bad place and its replacement; the number is odd"));
     }
     let defects = defects.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
@@ -186,7 +186,7 @@ fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
         let spares = all.checked_sub(last - first + 1).filter(|_| first == next);
         let spares = spares.ok_or_else(|| {
             let right = format!("begin at {next}, and at most {all} fit the cylinders");
-            block.at.error(format!("blocks {first} to {last} of this zone; they must {right}"))
+            block.position.error(format!("blocks {first} to {last} of this zone; they must {right}"))
         })?;
         next = last + 1;
         fields.finish(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;

@@ -45,22 +45,22 @@ pub(super) fn ns(ms: f64) -> Ns {
 /// Reads the block.
 pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
-        return Err(block.at.error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
+        return Err(block.position.error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let ms = |fields: &mut DiskspecsFields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
     let constant = ms(&mut fields, "Constant access time")?;
-    let access_at = fields.need("Access time type")?.at.clone();
+    let access_position = fields.need("Access time type")?.position.clone();
     let access = match fields.word("Access time type")?.unwrap_or_default() {
         "trackSwitchPlusRotation" => PositioningModel::Exact,
         "averageRotation" => PositioningModel::HalfTurn,
         "constant" => {
-            let time = constant.ok_or_else(|| access_at.error("`constant` needs `Constant access time`"))?;
+            let time = constant.ok_or_else(|| access_position.error("`constant` needs `Constant access time`"))?;
             PositioningModel::Constant(ns(time))
         }
         other => {
             let right = "trackSwitchPlusRotation, averageRotation or constant";
-            return Err(access_at.error(format!("access time type is `{other}`; expected {right}")));
+            return Err(access_position.error(format!("access time type is `{other}`; expected {right}")));
         }
     };
     let seek = seek(&mut fields, load)?;
@@ -78,7 +78,7 @@ pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics
 }
 
 fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek, DiskspecsError> {
-    let position = fields.need("Seek type")?.at.clone();
+    let position = fields.need("Seek type")?.position.clone();
     let kind = fields.word("Seek type")?.unwrap_or_default();
     let [one, average, full, constant] =
         ["Single cylinder seek time", "Average seek time", "Full strobe seek time", "Constant seek time"]
@@ -86,7 +86,7 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
     let (one, average, full, constant) = (one?, average?, full?, constant?);
     let first = fields.numbers("First ten seek times", 0.0, MOST_MS)?;
     let values = fields.numbers("HPL seek equation values", -1.0, 1e9)?;
-    let file = fields.entry("Full seek curve").map(|entry| entry.at.clone());
+    let file = fields.entry("Full seek curve").map(|entry| entry.position.clone());
     let name = fields.word("Full seek curve")?;
     let need = |value: Option<f64>, key: &str| {
         value.ok_or_else(|| position.error(format!("seek type `{kind}` needs `{key}`")))

@@ -32,7 +32,7 @@ impl SourcePosition {
 pub(super) struct SpecBlock {
     pub kind: String,
     pub name: String,
-    pub at: SourcePosition,
+    pub position: SourcePosition,
     pub entries: Vec<SpecEntry>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct SpecBlock {
 #[derive(Clone, Debug)]
 pub(super) struct SpecEntry {
     pub key: String,
-    pub at: SourcePosition,
+    pub position: SourcePosition,
     pub value: SpecValue,
 }
 
@@ -144,7 +144,7 @@ impl Parser<'_> {
         self.tokens.get(self.next).map(|(token, _)| token)
     }
 
-    fn at(&self) -> SourcePosition {
+    fn position(&self) -> SourcePosition {
         let last = self.tokens.len().saturating_sub(1);
         let line = self.tokens.get(self.next.min(last)).map_or(1, |(_, line)| *line);
         SourcePosition { file: Rc::clone(&self.file), line }
@@ -167,7 +167,7 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, mark: char, after: &str) -> Result<(), DiskspecsError> {
-        let position = self.at();
+        let position = self.position();
         match self.take() {
             Some(SpecToken::Mark(found)) if found == mark => Ok(()),
             Some(SpecToken::Mark(found)) => Err(position.error(format!("expected `{mark}` {after}, found `{found}`"))),
@@ -177,7 +177,7 @@ impl Parser<'_> {
     }
 
     fn word(&mut self, what: &str) -> Result<String, DiskspecsError> {
-        let position = self.at();
+        let position = self.position();
         match self.take() {
             Some(SpecToken::Word(word)) => Ok(word),
             Some(SpecToken::Mark(found)) => Err(position.error(format!("expected {what}, found `{found}`"))),
@@ -186,7 +186,7 @@ impl Parser<'_> {
     }
 
     fn top(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
-        let position = self.at();
+        let position = self.position();
         let word = self.word("a block such as `disksim_disk NAME {`")?;
         match word.as_str() {
             "source" => {
@@ -212,7 +212,7 @@ impl Parser<'_> {
             names.push(self.word("the name of a component or `]`")?);
             self.skip(',');
         }
-        let position = self.at();
+        let position = self.position();
         if self.word("`as`")? != "as" {
             return Err(position.error("expected `as` and the name of a block after the names of `instantiate`"));
         }
@@ -223,7 +223,7 @@ impl Parser<'_> {
 
     /// `kind name [ what hangs on it ]`.
     fn topology(&mut self, on: Option<&str>, document: &mut SpecDocument, depth: usize) -> Result<(), DiskspecsError> {
-        let position = self.at();
+        let position = self.position();
         if depth > MOST_DEPTH {
             return Err(position.error(format!("more than {MOST_DEPTH} nested components")));
         }
@@ -252,11 +252,11 @@ impl Parser<'_> {
     }
 
     /// A block behind its kind: an optional name and `{ … }`.
-    fn block(&mut self, kind: String, at: SourcePosition, depth: usize) -> Result<SpecBlock, DiskspecsError> {
+    fn block(&mut self, kind: String, position: SourcePosition, depth: usize) -> Result<SpecBlock, DiskspecsError> {
         let name = if self.is('{') { String::new() } else { self.word("a name or `{`")? };
         self.expect('{', &format!("after `{kind}`"))?;
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} nested blocks")));
+            return Err(position.error(format!("more than {MOST_DEPTH} nested blocks")));
         }
         let mut entries = Vec::new();
         while !self.skip('}') {
@@ -265,27 +265,27 @@ impl Parser<'_> {
             }
             entries.push(self.entry(depth)?);
         }
-        Ok(SpecBlock { kind, name, at, entries })
+        Ok(SpecBlock { kind, name, position, entries })
     }
 
     fn entry(&mut self, depth: usize) -> Result<SpecEntry, DiskspecsError> {
-        let at = self.at();
+        let position = self.position();
         let mut key = self.word("a key or `}`")?;
         while let Some(SpecToken::Word(word)) = self.peek() {
             key.push(' ');
             key.push_str(word);
             if key.len() > 200 {
-                return Err(at.error("the key has more than 200 characters; is a `=` missing?"));
+                return Err(position.error("the key has more than 200 characters; is a `=` missing?"));
             }
             self.next += 1;
         }
         self.expect('=', &format!("after `{key}`"))?;
         let value = self.value(depth)?;
-        Ok(SpecEntry { key, at, value })
+        Ok(SpecEntry { key, position, value })
     }
 
     fn value(&mut self, depth: usize) -> Result<SpecValue, DiskspecsError> {
-        let position = self.at();
+        let position = self.position();
         self.spent.values += 1;
         if self.spent.values > MOST_VALUES {
             return Err(position.error(format!("more than {MOST_VALUES} values")));
@@ -325,7 +325,7 @@ impl Parser<'_> {
             if self.skip(',') {
                 continue;
             }
-            let position = self.at();
+            let position = self.position();
             values.push((position, self.value(depth)?));
         }
         Ok(SpecValue::List(values))

@@ -173,7 +173,7 @@ impl Geometry {
         let block = block.min(self.blocks() - 1);
         let index = self.zone(block);
         let zone = &self.zones[index];
-        self.at(zone, index as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
+        self.address(zone, index as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
     }
 
     /// At most `most` blocks from `first` on that lie behind each other on one track.
@@ -185,7 +185,7 @@ impl Geometry {
         let logical = first - zone.first + zone.empty;
         let (physical, together) = zone.stretch(logical);
         let replaced = zone.replaced(physical);
-        let place = self.at(zone, index as u32, replaced);
+        let place = self.address(zone, index as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
             return TrackRun { place, blocks: 1, sectors: 1 };
         }
@@ -243,7 +243,7 @@ impl Geometry {
     }
 
     #[inline]
-    fn at(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
+    fn address(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
         // zones of drives larger than 2 TB count beyond 32 bits; their tracks do not
         let (track, sector) = zone.by_sectors.split(physical);
         let sector = sector as u32;

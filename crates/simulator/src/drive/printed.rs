@@ -352,17 +352,17 @@ pub(super) fn seek_curve(ms: [f64; 3], cylinders: u32) -> Result<Seek, SpecError
         let right = format!("a mean of {mean} ms; it must lie in the middle 80 % between {one} and {full} ms");
         return Err(wrong("seek", right));
     }
-    let at = |knee: f64| Knee::new(one, full, last, knee);
+    let with_knee = |knee: f64| Knee::new(one, full, last, knee);
     let (mut low, mut high) = (1.0, last);
-    if !(at(low).mean(last) < mean && mean < at(high).mean(last)) {
+    if !(with_knee(low).mean(last) < mean && mean < with_knee(high).mean(last)) {
         return Ok(power(one, full, share, cylinders));
     }
     // the later the knee, the longer the mean
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
-        if at(middle).mean(last) < mean { low = middle } else { high = middle }
+        if with_knee(middle).mean(last) < mean { low = middle } else { high = middle }
     }
-    let Knee { knee, a, b, c, e } = at(low);
+    let Knee { knee, a, b, c, e } = with_knee(low);
     Ok(Seek::RootAndLine(RootAndLine { from: knee, short: a, root: b, long: c, slope: e, first: Vec::new() }))
 }
 

@@ -80,7 +80,7 @@ pub struct DriveQueue<T> {
     policy: QueuePolicy,
     waiting: VecDeque<DriveQueueEntry<T>>,
     /// Where the last one taken ended; the sweeps go on from there.
-    at: u64,
+    position: u64,
     up: bool,
     /// Time in which the drive served what needed no arm; and since when it does, if it does.
     aside: Ns,
@@ -90,7 +90,7 @@ pub struct DriveQueue<T> {
 impl<T: Copy> DriveQueue<T> {
     /// An empty queue.
     pub fn new(policy: QueuePolicy) -> DriveQueue<T> {
-        DriveQueue { policy, waiting: VecDeque::new(), at: 0, up: true, aside: 0, since: None }
+        DriveQueue { policy, waiting: VecDeque::new(), position: 0, up: true, aside: 0, since: None }
     }
 
     /// How many wait.
@@ -129,7 +129,7 @@ impl<T: Copy> DriveQueue<T> {
             QueuePolicy::ShortestPositioning => self.soonest(now, drive),
         };
         let next = if index == 0 { self.waiting.pop_front()? } else { self.waiting.remove(index)? };
-        self.at = next.io.first;
+        self.position = next.io.first;
         Some((next.io, next.tag))
     }
 
@@ -176,7 +176,7 @@ impl<T: Copy> DriveQueue<T> {
     /// The nearest one in the direction of the sweep; where there is none, the
     /// sweep turns round or begins again.
     fn sweep(&mut self, circular: bool) -> usize {
-        let from = self.at;
+        let from = self.position;
         let (up, down) = (
             |w: &DriveQueueEntry<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
             |w: &DriveQueueEntry<T>| if w.io.first <= from { from - w.io.first } else { u64::MAX },

@@ -192,9 +192,9 @@ impl Scan {
             self.users[user as usize].busy = degree as u32;
             for part in 0..degree {
                 let Some(worker) = self.free.pop() else { return };
-                let at = |part: u64| first + self.query * part / degree;
+                let border = |part: u64| first + self.query * part / degree;
                 self.workers[worker as usize] =
-                    ScanWorker { user, next: at(part), end: at(part + 1), ..ScanWorker::default() };
+                    ScanWorker { user, next: border(part), end: border(part + 1), ..ScanWorker::default() };
                 self.read_ahead(now, worker, asks);
             }
         }

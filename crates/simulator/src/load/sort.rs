@@ -98,7 +98,7 @@ enum SortStage {
 pub struct SortLoad {
     spec: SortSpec,
     plan: SortPlan,
-    at: SortStage,
+    stage: SortStage,
     /// Run that is formed, and its blocks read and written so far.
     run: u64,
     read: u64,
@@ -127,7 +127,7 @@ impl SortLoad {
         Ok(SortLoad {
             spec: spec.clone(),
             plan,
-            at: SortStage::Fill,
+            stage: SortStage::Fill,
             run: 0,
             read: 0,
             written: 0,
@@ -170,11 +170,11 @@ impl SortLoad {
 
     /// The processor has done its piece.
     fn computed(&mut self) {
-        match self.at {
+        match self.stage {
             SortStage::Fill if self.read == self.run_blocks() && self.ready.is_empty() && self.reads_out == 0 => {
-                self.at = SortStage::Sort;
+                self.stage = SortStage::Sort;
             }
-            SortStage::Sort => (self.at, self.written) = (SortStage::Drain, 0),
+            SortStage::Sort => (self.stage, self.written) = (SortStage::Drain, 0),
             SortStage::Merge => self.pending += u64::from(std::mem::take(&mut self.computed)),
             _ => {}
         }
@@ -182,7 +182,7 @@ impl SortLoad {
 
     /// Does one thing that can be done now; false where there is none.
     fn step(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
-        match self.at {
+        match self.stage {
             SortStage::Fill => self.fill(now, asks),
             SortStage::Sort if self.computing == 0 => self.sort(now, asks),
             SortStage::Sort => false,
@@ -250,13 +250,13 @@ impl SortLoad {
         }
         (self.run, self.read) = (self.run + 1, 0);
         if self.run < self.plan.runs {
-            self.at = SortStage::Fill;
+            self.stage = SortStage::Fill;
         } else if self.plan.in_memory() {
-            self.at = SortStage::End;
+            self.stage = SortStage::End;
         } else if self.writes_out == 0 {
             self.span("runs", now);
             self.merge = Some(Merge::first(&self.plan));
-            self.at = SortStage::Merge;
+            self.stage = SortStage::Merge;
         } else {
             // the last runs are on their way; merging begins when they lie there
             self.run -= 1;
@@ -305,7 +305,7 @@ impl SortLoad {
         self.pass += 1;
         self.span(&format!("merge {}", self.pass), now);
         if !merge.next_pass(&self.plan) {
-            self.at = SortStage::End;
+            self.stage = SortStage::End;
         }
         true
     }

@@ -288,7 +288,7 @@ impl Simulation {
                 // one event for a moment: each that finds nothing to do would bring another
                 if running.woken_at < running.next_at {
                     running.woken_at = running.next_at;
-                    self.events.at(running.next_at, SimulationEvent::Background { array });
+                    self.events.schedule(running.next_at, SimulationEvent::Background { array });
                 }
                 return;
             }

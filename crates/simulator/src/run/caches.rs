@@ -99,7 +99,7 @@ impl Simulation {
             let run = &mut self.caches[usize::from(cache)];
             if run.wake.is_none_or(|due| time < due) {
                 run.wake = Some(time);
-                self.events.at(time, SimulationEvent::Wake { cache });
+                self.events.schedule(time, SimulationEvent::Wake { cache });
             }
         }
         for below in &out.send {
@@ -109,10 +109,10 @@ impl Simulation {
             let job = self.jobs.add(SimulationJob::new(io, path, parent));
             // as an event: below may be another cache, which takes one after the
             // other in no time, and each would be answered within the one before
-            self.events.at(now, SimulationEvent::Go { job });
+            self.events.schedule(now, SimulationEvent::Go { job });
         }
         for job in &out.ready {
-            match (self.jobs[*job].what.moves_data(), *self.paths.at(self.jobs[*job].at)) {
+            match (self.jobs[*job].what.moves_data(), *self.paths.step(self.jobs[*job].step)) {
                 (false, PathStep::Cache { cache, base }) => self.order_below(now, cache, base, *job),
                 _ => self.passed(now, *job),
             }

@@ -227,7 +227,7 @@ impl Simulation {
         let run = &mut self.drives[drive as usize];
         run.hangs = false;
         for event in std::mem::take(&mut run.kept) {
-            self.events.at(now, event);
+            self.events.schedule(now, event);
         }
         self.drive_admit(now, drive);
     }
@@ -258,9 +258,9 @@ impl Simulation {
         let run = &mut self.drives[drive as usize];
         run.meter.start(now);
         run.meter.complete(now, self.jobs[job].came);
-        self.jobs[job].at += 1;
+        self.jobs[job].step += 1;
         // as an event: whoever waits for it may ask this drive again
-        self.events.at(now, SimulationEvent::Go { job });
+        self.events.schedule(now, SimulationEvent::Go { job });
     }
 
     /// A fresh drive comes into the place of one that has failed.

@@ -64,7 +64,7 @@ impl Simulation {
             Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),
             Holder::Job(_) => overhead + bytes * byte_ps / 1000,
         };
-        self.events.at(now + keeps, SimulationEvent::Channel { channel });
+        self.events.schedule(now + keeps, SimulationEvent::Channel { channel });
     }
 
     /// A channel is free again.

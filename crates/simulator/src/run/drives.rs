@@ -305,7 +305,7 @@ impl Simulation {
                     what => device.order(own, what, &io),
                 };
                 let done = run.clock.real(done);
-                self.events.at(done, SimulationEvent::Device { drive, job });
+                self.events.schedule(done, SimulationEvent::Device { drive, job });
             }
         }
     }
@@ -344,13 +344,13 @@ impl Simulation {
                 let service = serve(mechanical);
                 run.counts.served(&service);
                 mechanical.serving = Some(job);
-                self.events.at(service.done, SimulationEvent::Device { drive, job });
+                self.events.schedule(service.done, SimulationEvent::Device { drive, job });
             }
             Some(channel) if self.channels[usize::from(channel)].disconnects => {
                 let service = serve(mechanical);
                 run.counts.served(&service);
                 (mechanical.serving, mechanical.service) = (Some(job), service);
-                self.events.at(service.channel_from, SimulationEvent::Ready { drive });
+                self.events.schedule(service.channel_from, SimulationEvent::Ready { drive });
             }
             Some(channel) => {
                 // it holds the channel from the command on
@@ -403,7 +403,7 @@ impl Simulation {
         let service = &mechanical.service;
         let done =
             if disconnects { service.done + later(&mechanical.drive, service, &self.jobs[job].io, late) } else { now };
-        self.events.at(done.max(now), SimulationEvent::Device { drive, job });
+        self.events.schedule(done.max(now), SimulationEvent::Device { drive, job });
     }
 
     /// A drive is done with a request.

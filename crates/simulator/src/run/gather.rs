@@ -76,7 +76,7 @@ impl Simulation {
             return false;
         }
         gathering.waiting.push(job);
-        self.events.at(now, SimulationEvent::Gathered { array });
+        self.events.schedule(now, SimulationEvent::Gathered { array });
         true
     }
 
@@ -137,7 +137,7 @@ impl Simulation {
         let Some(place) = gathering.reading.iter().position(|reading| *reading == job) else { return };
         gathering.reading.swap_remove(place);
         if gathering.reading.is_empty() && !gathering.waiting.is_empty() {
-            self.events.at(now, SimulationEvent::Gathered { array });
+            self.events.schedule(now, SimulationEvent::Gathered { array });
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) struct SimulationJob {
     /// What is asked for.
     pub io: Io,
     /// Its next step, or the one where it is.
-    pub at: u32,
+    pub step: u32,
     /// Parts that it still waits for, where it was split; its number among the
     /// flights while its array computes between them.
     pub parts: u32,
@@ -90,10 +90,10 @@ pub(super) enum ArrayPhase {
 impl SimulationJob {
     /// A job at the beginning of a path.
     #[inline]
-    pub fn new(io: Io, at: u32, parent: Parent) -> SimulationJob {
+    pub fn new(io: Io, step: u32, parent: Parent) -> SimulationJob {
         SimulationJob {
             io,
-            at,
+            step,
             parts: 0,
             began: 0,
             came: 0,

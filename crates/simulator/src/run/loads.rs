@@ -59,7 +59,7 @@ impl Simulation {
         for ask in buffer.drain(..) {
             if ask.at > now || cause != Cause::Done {
                 let number = self.asks.add(load, ask);
-                self.events.at(ask.at, SimulationEvent::Ask { number });
+                self.events.schedule(ask.at, SimulationEvent::Ask { number });
             } else {
                 self.begin(now, load, ask);
             }

@@ -212,7 +212,7 @@ impl Simulation {
         }
         (0..self.arrays.len() as u16).for_each(|array| self.background(0, array));
         for (number, planned) in (0..).zip(&self.planned) {
-            self.events.at(planned.at, SimulationEvent::Change { number });
+            self.events.schedule(planned.at, SimulationEvent::Change { number });
         }
     }
 
@@ -238,14 +238,14 @@ impl Simulation {
     /// A job is through with the step where it is.
     #[inline]
     fn passed(&mut self, now: Ns, job: u32) {
-        self.jobs[job].at += 1;
+        self.jobs[job].step += 1;
         self.advance(now, job);
     }
 
     /// A job goes on until it has to wait for something.
     fn advance(&mut self, now: Ns, job: u32) {
         loop {
-            match *self.paths.at(self.jobs[job].at) {
+            match *self.paths.step(self.jobs[job].step) {
                 PathStep::Drive(drive) => return self.drive_arrive(now, drive, job),
                 PathStep::End => return self.finish(now, job),
                 PathStep::Array(array) => return self.array_step(now, array, job),
@@ -300,7 +300,7 @@ impl Simulation {
                     }
                 }
             }
-            self.jobs[job].at += 1;
+            self.jobs[job].step += 1;
         }
     }
 
@@ -317,7 +317,7 @@ impl Simulation {
         self.jobs[job].began = now;
         self.issued(now, job);
         if self.jobs[job].io.blocks == 0 && self.jobs[job].what.moves_data() {
-            self.jobs[job].at = self.end;
+            self.jobs[job].step = self.end;
             self.finish(now, job);
             return true;
         }
@@ -330,7 +330,7 @@ impl Simulation {
         self.jobs[job].came = now;
         let visit = station::StationJob { id: job, arrived: now, service: time };
         if let Some(end) = self.stations[usize::from(station)].arrive(now, visit) {
-            self.events.at(end, SimulationEvent::Station { station, job });
+            self.events.schedule(end, SimulationEvent::Station { station, job });
         }
     }
 
@@ -338,10 +338,10 @@ impl Simulation {
     fn visit_ends(&mut self, now: Ns, station: u16, job: u32) {
         let visit = station::StationJob { id: job, arrived: self.jobs[job].came, service: 0 };
         if let Some((end, next)) = self.stations[usize::from(station)].complete(now, &visit) {
-            self.events.at(end, SimulationEvent::Station { station, job: next.id });
+            self.events.schedule(end, SimulationEvent::Station { station, job: next.id });
         }
         // programs and arrays look again at what is left to do
-        match self.paths.at(self.jobs[job].at) {
+        match self.paths.step(self.jobs[job].step) {
             PathStep::Compute | PathStep::Array(_) => self.advance(now, job),
             _ => self.passed(now, job),
         }
@@ -352,8 +352,8 @@ impl Simulation {
         let gate = &mut self.gates[usize::from(gate)];
         match gate.waiting.pop_front() {
             Some(job) => {
-                self.jobs[job].at += 1;
-                self.events.at(now, SimulationEvent::Go { job });
+                self.jobs[job].step += 1;
+                self.events.schedule(now, SimulationEvent::Go { job });
             }
             None => gate.inside -= 1,
         }
@@ -361,7 +361,7 @@ impl Simulation {
 
     /// Sends a job on in parts of at most so many blocks. False where it is small enough.
     fn split(&mut self, now: Ns, job: u32, most: u32) -> bool {
-        let SimulationJob { io, at, what, .. } = self.jobs[job];
+        let SimulationJob { io, step, what, .. } = self.jobs[job];
         if io.blocks <= most || !what.moves_data() {
             return false;
         }
@@ -370,7 +370,7 @@ impl Simulation {
         while first < io.end() {
             let blocks = u64::from(most).min(io.end() - first) as u32;
             let part =
-                self.jobs.add(SimulationJob::new(crate::io::Io { first, blocks, ..io }, at + 1, Parent::Part { job }));
+                self.jobs.add(SimulationJob::new(crate::io::Io { first, blocks, ..io }, step + 1, Parent::Part { job }));
             self.advance(now, part);
             first += u64::from(blocks);
         }
@@ -392,7 +392,7 @@ impl Simulation {
                     self.load_next(now, load, who, Cause::Done);
                 } else {
                     // a user who never waits would never let time pass
-                    self.events.at(now + 1, SimulationEvent::Again { load, who });
+                    self.events.schedule(now + 1, SimulationEvent::Again { load, who });
                 }
             }
             Parent::Posted { load, .. } => {
@@ -408,7 +408,7 @@ impl Simulation {
                 debug_assert!(self.jobs[whole].parts > 0, "each part ends once");
                 self.jobs[whole].parts -= 1;
                 if self.jobs[whole].parts == 0 {
-                    self.jobs[whole].at = self.end;
+                    self.jobs[whole].step = self.end;
                     self.finish(now, whole);
                 }
             }

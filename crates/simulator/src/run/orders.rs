@@ -39,7 +39,7 @@ impl Simulation {
         if self.jobs[whole].parts > 0 {
             return;
         }
-        match *self.paths.at(self.jobs[whole].at) {
+        match *self.paths.step(self.jobs[whole].step) {
             PathStep::Array(array) => self.array_order_goes_on(now, array, whole),
             _ => self.passed(now, whole),
         }
@@ -122,9 +122,9 @@ impl Simulation {
                 (JobPurpose::Trim, _) if !flash => {
                     run.meter.start(now);
                     run.meter.complete(now, self.jobs[job].came);
-                    self.jobs[job].at += 1;
+                    self.jobs[job].step += 1;
                     // as an event: whoever waits for it may ask this drive again
-                    self.events.at(now, SimulationEvent::Go { job });
+                    self.events.schedule(now, SimulationEvent::Go { job });
                 }
                 (JobPurpose::Flush, DriveKind::Mechanical(_)) => self.drive_flush(now, drive, job),
                 (_, DriveKind::Mechanical(mechanical)) => {

@@ -80,7 +80,7 @@ impl Simulation {
                 (self.served.coming.len() - 1) as u32
             }
         };
-        self.events.at(time, SimulationEvent::Outside { number });
+        self.events.schedule(time, SimulationEvent::Outside { number });
     }
 
     /// The moment of the next thing to happen; `None` where nothing will by itself.
@@ -133,8 +133,8 @@ impl Simulation {
     /// A job from outside sets out for its target.
     fn outside_goes(&mut self, now: Ns, job: SimulationJob) {
         let Parent::Outside { target, .. } = job.parent else { return };
-        let at = self.served.targets.get(usize::from(target)).map_or(self.end, |(path, _)| *path);
-        let job = self.jobs.add(SimulationJob { came: now, at, ..job });
+        let step = self.served.targets.get(usize::from(target)).map_or(self.end, |(path, _)| *path);
+        let job = self.jobs.add(SimulationJob { came: now, step, ..job });
         self.advance(now, job);
     }
 

@@ -125,7 +125,7 @@ impl Paths {
 
     /// A step.
     #[inline]
-    pub fn at(&self, start: PathStart) -> &PathStep {
+    pub fn step(&self, start: PathStart) -> &PathStep {
         &self.steps[start as usize]
     }
 }
@@ -150,7 +150,7 @@ mod tests {
         let mut paths = Paths::default();
         let free = PathStep::Visit { station: 0, when: StepCondition::Always, cost: VisitCost::default() };
         assert_eq!(paths.add(&[free, PathStep::Drive(3)]), 0);
-        assert_eq!((paths.at(0), paths.at(1)), (&PathStep::Drive(3), &PathStep::End));
+        assert_eq!((paths.step(0), paths.step(1)), (&PathStep::Drive(3), &PathStep::End));
         assert_eq!(paths.add(&[PathStep::Array(0)]), 2);
     }
 }

@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn the_peak_is_the_busiest_second() {
         let s = 1_000_000_000;
-        let at = |ns: i64| (ns, Request::UNKNOWN);
-        let flow = flow(&[at(0), at(5 * s), at(5 * s + 1), at(6 * s - 1), at(6 * s)]);
+        let request = |ns: i64| (ns, Request::UNKNOWN);
+        let flow = flow(&[request(0), request(5 * s), request(5 * s + 1), request(6 * s - 1), request(6 * s)]);
         assert_eq!((flow.peak_per_s, flow.peak_second), (3, 5));
     }
 

@@ -19,11 +19,11 @@ pub(super) fn drive(load: &mut Load, until: Ns, mut service: impl FnMut(&LoadReq
             assert!(ask.at >= events.now(), "{ask:?} before {}", events.now());
             let out = ask.at.saturating_add(ask.compute);
             if ask.tell_issued {
-                events.at(out, (ask.who, Cause::Issued));
+                events.schedule(out, (ask.who, Cause::Issued));
             }
             let took = if ask.io.blocks == 0 { 0 } else { service(&ask) };
             if ask.wait {
-                events.at(out.saturating_add(took), (ask.who, Cause::Done));
+                events.schedule(out.saturating_add(took), (ask.who, Cause::Done));
             }
             if ask.io.blocks > 0 {
                 asked.push((out, ask));
