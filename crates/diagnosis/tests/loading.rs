@@ -230,3 +230,26 @@ fn every_advice_belongs_to_a_rule_of_the_default_pack() {
     let unnamed: Vec<&str> = ids.filter(|id| !rules.contains(id)).collect();
     assert!(unnamed.is_empty(), "{unnamed:?}");
 }
+
+/// An array that lacks a member may not lose another one, so that no rule about it advises to take one out.
+#[test]
+fn an_array_that_lacks_a_member_keeps_the_others() {
+    let packs = [
+        include_str!("../../../rules/default.toml"),
+        include_str!("../../../rules/alerts.toml"),
+        include_str!("../../../rules/awesome-prometheus-alerts.toml"),
+        include_str!("../../../rules/netdata.toml"),
+        include_str!("../../../rules/node-mixin.toml"),
+    ];
+    let lacks_one = |rule: &&str| ["missing", "degraded", "failed"].iter().any(|name| rule.contains(&is_above(name)));
+    let mut seen = 0;
+    for rule in packs.iter().flat_map(|pack| pack.split("[[rule]]")).filter(lacks_one) {
+        assert!(!rule.contains("disk.replace-slow-member") && rule.contains("array.replace-missing"), "{rule}");
+        seen += 1;
+    }
+    assert!(seen >= packs.len(), "{seen}");
+}
+
+fn is_above(name: &str) -> String {
+    format!("counter = \"{name}\", above = 0")
+}
