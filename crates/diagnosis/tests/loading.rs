@@ -253,3 +253,11 @@ fn an_array_that_lacks_a_member_keeps_the_others() {
 fn is_above(name: &str) -> String {
     format!("counter = \"{name}\", above = 0")
 }
+
+/// A drive beyond its rated life may work as before (smartmontools, issue 537): it is no failing one.
+#[test]
+fn a_worn_drive_is_not_advised_as_a_failing_one() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    assert_eq!(pack.rule("disk.worn").unwrap().advice, ["disk.plan-replacement"]);
+    assert!(pack.rule("disk.failing").unwrap().advice.iter().any(|id| id == "disk.replace-failing"));
+}
