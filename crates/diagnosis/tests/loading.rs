@@ -261,3 +261,19 @@ fn a_worn_drive_is_not_advised_as_a_failing_one() {
     assert_eq!(pack.rule("disk.worn").unwrap().advice, ["disk.plan-replacement"]);
     assert!(pack.rule("disk.failing").unwrap().advice.iter().any(|id| id == "disk.replace-failing"));
 }
+
+/// No rule on a cgroup's limit looks at the device or the processors beside it, so that no text claims that these are
+/// idle.
+#[test]
+fn texts_on_limits_claim_nothing_of_what_lies_beside_them() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    let limits = pack.rules.iter().filter(|rule| rule.id.starts_with("throttle.") && rule.object == "cgroup");
+    let of_rules = limits.map(|rule| format!("{} {}", rule.title, rule.explain));
+    let of_advice = pack.advice.iter().filter(|advice| advice.id.starts_with("throttle.raise-"));
+    let texts: Vec<String> = of_rules.chain(of_advice.map(|advice| advice.text.clone())).collect();
+    assert!(texts.len() > 4, "{texts:?}");
+    for claim in ["not the disk", "could serve more.", "The device has", "The host has"] {
+        let wrong: Vec<&String> = texts.iter().filter(|text| text.contains(claim) && !text.contains("whether")).collect();
+        assert!(wrong.is_empty(), "{claim}: {wrong:?}");
+    }
+}
