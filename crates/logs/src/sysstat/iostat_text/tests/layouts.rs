@@ -73,3 +73,24 @@ fn a_name_may_have_a_line_of_its_own() {
     let skipped = read.summary.unwrap().skipped;
     assert_eq!(skipped.iter().filter(|s| fewer(&s.because)).map(|s| s.times).sum::<u64>(), 2, "{skipped:?}");
 }
+
+#[test]
+fn bytes_are_counted_in_any_unit() {
+    for (headings, row) in [
+        ("Device  tps GB_read/s GB_wrtn/s GB_dscd/s", "sda 5 0.50 0.25 0.00"),
+        ("Device  r/s rGB/s wGB/s dGB/s", "sda 5 0.50 0.25 0.00"),
+        ("Device  r/s rGB/s wGB/s dGB/s", "sda 5 512.0M 256.0M 0.0k"),
+        ("Device  r/s rsec/s wsec/s dsec/s", "sda 5 1048576 524288 0"),
+        ("Device  r/s rsec/s wsec/s dsec/s", "sda 5 512.0M 256.0M 0.0k"),
+        ("Device  tps Blk_read/s Blk_wrtn/s Blk_dscd/s", "sda 5 512.0M 256.0M 0.0k"),
+    ] {
+        let read = log(headings, row);
+        for (counter, value) in [("read", 536_870_912.0), ("write", 268_435_456.0), ("discard", 0.0)] {
+            let counter = format!("physical_disk.{counter}_bytes_per_s");
+            assert_eq!(read.column(&counter, "sda"), [value; 2], "{counter}: {row}");
+        }
+    }
+    for (headings, row) in [("Device tps GB/s", "sda 5 0.50"), ("Device tps sec/s", "sda 5 1048576.00")] {
+        assert_eq!(log(headings, row).column("physical_disk.bytes_per_s", "sda"), [536_870_912.0; 2], "{row}");
+    }
+}
