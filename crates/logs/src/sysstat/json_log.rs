@@ -584,4 +584,11 @@ mod tests {
             format!("{head}{}, {},\n{head}{}, {}", sample(1, "999"), sample(2, "5"), sample(3, "999"), sample(4, "6"));
         assert_eq!(tps(&run(&text)), [5.0, 6.0]);
     }
+    #[test]
+    fn processes_of_pidstat_are_no_machine() {
+        let text = r#"{"sysstat": {"hosts": [{"nodename": "a", "date": "2026-11-21", "statistics": [
+            {"timestamp": "19:05:46", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 5.0, "cmd": "db"}]},
+            {"timestamp": "19:05:47", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 6.0, "cmd": "db"}]}]}]}}"#;
+        assert!(run(text).summary.is_err());
+    }
 }
