@@ -159,7 +159,7 @@ impl SarTextLog<'_, '_> {
         if !self.is_of_host() {
             return Ok(());
         }
-        let is_epoch = clock >= DAY;
+        let is_epoch = clock >= DAY && words.len() > taken;
         self.zone = if is_epoch { ZoneHint::Offset(0) } else { ZoneHint::Nothing };
         if is_epoch && self.tick.is_none() && self.start.is_none() && self.tables.is_empty() {
             // midnight of the head's date is one of local time
