@@ -58,6 +58,30 @@ fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
 }
 
 #[test]
+fn each_disk_of_an_item_has_its_own_command() {
+    let bench = folder("advise_disks");
+    let root = host(&bench);
+    for (number, disk) in ["sdb", "sdc", "sdd", "sde"].into_iter().enumerate() {
+        let block = root.join("sys/block").join(disk);
+        fs::create_dir_all(block.join("queue")).expect("a folder");
+        let dev = format!("8:{}\n", 16 * (number + 1));
+        for (file, content) in
+            [("size", "1000000\n"), ("dev", dev.as_str()), ("queue/iostats", "0\n"), ("queue/rotational", "1\n")]
+        {
+            fs::write(block.join(file), content).expect("a file");
+        }
+    }
+    let screen = advise(&bench, &["--root", text(&root)]);
+    let screen = String::from_utf8_lossy(&screen.stdout);
+    assert!(screen.contains("queue.iostats on sda, sdb, sdc and 2 more"), "{screen}");
+    for disk in ["sda", "sdb", "sdc"] {
+        assert!(screen.contains(&format!("apply: echo '1' > /sys/block/{disk}/queue/iostats")), "{screen}");
+        assert!(screen.contains(&format!("undo: echo '0' > /sys/block/{disk}/queue/iostats")), "{screen}");
+    }
+    assert!(screen.contains("apply: the same for 2 more; --json has all commands"), "{screen}");
+}
+
+#[test]
 fn a_log_notes_how_its_host_is_set() {
     let bench = folder("advise_log");
     let log = bench.join("log");

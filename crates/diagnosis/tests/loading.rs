@@ -230,3 +230,50 @@ fn every_advice_belongs_to_a_rule_of_the_default_pack() {
     let unnamed: Vec<&str> = ids.filter(|id| !rules.contains(id)).collect();
     assert!(unnamed.is_empty(), "{unnamed:?}");
 }
+
+/// An array that lacks a member may not lose another one, so that no rule about it advises to take one out.
+#[test]
+fn an_array_that_lacks_a_member_keeps_the_others() {
+    let packs = [
+        include_str!("../../../rules/default.toml"),
+        include_str!("../../../rules/alerts.toml"),
+        include_str!("../../../rules/awesome-prometheus-alerts.toml"),
+        include_str!("../../../rules/netdata.toml"),
+        include_str!("../../../rules/node-mixin.toml"),
+    ];
+    let lacks_one = |rule: &&str| ["missing", "degraded", "failed"].iter().any(|name| rule.contains(&is_above(name)));
+    let mut seen = 0;
+    for rule in packs.iter().flat_map(|pack| pack.split("[[rule]]")).filter(lacks_one) {
+        assert!(!rule.contains("disk.replace-slow-member") && rule.contains("array.replace-missing"), "{rule}");
+        seen += 1;
+    }
+    assert!(seen >= packs.len(), "{seen}");
+}
+
+fn is_above(name: &str) -> String {
+    format!("counter = \"{name}\", above = 0")
+}
+
+/// A drive beyond its rated life may work as before (smartmontools, issue 537): it is no failing one.
+#[test]
+fn a_worn_drive_is_not_advised_as_a_failing_one() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    assert_eq!(pack.rule("disk.worn").unwrap().advice, ["disk.plan-replacement"]);
+    assert!(pack.rule("disk.failing").unwrap().advice.iter().any(|id| id == "disk.replace-failing"));
+}
+
+/// No rule on a cgroup's limit looks at the device or the processors beside it, so that no text claims that these are
+/// idle.
+#[test]
+fn texts_on_limits_claim_nothing_of_what_lies_beside_them() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    let limits = pack.rules.iter().filter(|rule| rule.id.starts_with("throttle.") && rule.object == "cgroup");
+    let of_rules = limits.map(|rule| format!("{} {}", rule.title, rule.explain));
+    let of_advice = pack.advice.iter().filter(|advice| advice.id.starts_with("throttle.raise-"));
+    let texts: Vec<String> = of_rules.chain(of_advice.map(|advice| advice.text.clone())).collect();
+    assert!(texts.len() > 4, "{texts:?}");
+    for claim in ["not the disk", "could serve more.", "The device has", "The host has"] {
+        let wrong: Vec<&String> = texts.iter().filter(|text| text.contains(claim) && !text.contains("whether")).collect();
+        assert!(wrong.is_empty(), "{claim}: {wrong:?}");
+    }
+}

@@ -54,6 +54,10 @@ fn text(path: &Path) -> Option<String> {
 /// virtual disk). `sys` is the sys filesystem.
 pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     let folder = sys.join("block").join(name);
+    // a path of an NVMe disk (nvme0c1n1 of nvme0n1) has no device file; the disk itself is asked
+    if text(&folder.join("hidden")).as_deref() == Some("1") {
+        return None;
+    }
     if name.starts_with("nvme") {
         let model = text(&folder.join("device/model")).unwrap_or_default();
         return Some(DriveAccess::Nvme { is_volume: model.starts_with(crate::volume::MODEL) });

@@ -331,6 +331,9 @@ fn how_a_disk_is_reached_is_read_from_sys() {
     put("class/scsi_host/host1/proc_name", "mpt3sas\n");
     put("block/nvme0n1/device/model", "Amazon Elastic Block Store              \n");
     put("block/nvme1n1/device/model", "Other\n");
+    put("block/nvme1n1/hidden", "0\n");
+    put("block/nvme1c0n1/device/model", "Other\n");
+    put("block/nvme1c0n1/hidden", "1\n");
     let access = |name: &str| reach::access(&folder, name);
     assert_eq!(access("sda"), Some(DriveAccess::Ata));
     assert_eq!(access("sdb"), Some(DriveAccess::Scsi));
@@ -338,6 +341,7 @@ fn how_a_disk_is_reached_is_read_from_sys() {
     assert!(matches!(access("sdd"), Some(DriveAccess::OutOfReach(why)) if why.contains("RAID")));
     assert_eq!(access("nvme0n1"), Some(DriveAccess::Nvme { is_volume: true }));
     assert_eq!(access("nvme1n1"), Some(DriveAccess::Nvme { is_volume: false }));
+    assert_eq!(access("nvme1c0n1"), None, "a path of nvme1n1");
     assert_eq!((access("loop0"), access("vda"), access("md0")), (None, None, None));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -9,13 +9,14 @@ use super::AdvisedHost;
 
 /// Items in full on the first screen.
 const FIRST: usize = 3;
-/// Names of instances in a heading.
+/// Names of instances in a heading, and commands of one heading.
 const NAMES: usize = 3;
 
 /// Items that say the same of several instances.
 struct AdviceGroup<'a> {
+    /// The first of them.
     item: &'a AdviceItem,
-    instances: Vec<&'a str>,
+    items: Vec<&'a AdviceItem>,
 }
 
 pub fn draw(
@@ -79,16 +80,16 @@ fn groups(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
             of.check == item.check && of.seen == item.seen && of.good == item.good && of.evidence == item.evidence
         };
         match groups.iter_mut().find(same) {
-            Some(group) => group.instances.push(&item.instance),
-            None => groups.push(AdviceGroup { item, instances: vec![&item.instance] }),
+            Some(group) => group.items.push(item),
+            None => groups.push(AdviceGroup { item, items: vec![item] }),
         }
     }
     groups
 }
 
 fn title(group: &AdviceGroup<'_>) -> String {
-    let names = group.instances.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
-    match group.instances.len() {
+    let names = group.items.iter().take(NAMES).map(|item| item.instance.as_str()).collect::<Vec<_>>().join(", ");
+    match group.items.len() {
         _ if names.is_empty() => group.item.check.clone(),
         1 => group.item.id.clone(),
         n if n <= NAMES => format!("{} on {names}", group.item.check),
@@ -119,17 +120,29 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
         say("why: ", &format!("{} [{}]", item.reason, item.source));
         say("risk: ", &item.risk_text);
     }
-    say("apply: ", &item.apply);
-    if let Some(undo) = &item.undo {
-        say("undo: ", undo);
-    }
+    each(group, |item| Some(item.apply.as_str())).iter().for_each(|apply| say("apply: ", apply));
+    each(group, |item| item.undo.as_deref()).iter().for_each(|undo| say("undo: ", undo));
     if all {
-        if let Some(lasting) = &item.lasting {
-            say("to keep it: ", lasting);
-        }
+        each(group, |item| item.lasting.as_deref()).iter().for_each(|lasting| say("to keep it: ", lasting));
         say("verify: ", &item.verify);
     }
     out
+}
+
+/// What the items of a group say, each text once: a command names the instance that it is for.
+fn each(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
+    let mut found: Vec<&str> = Vec::new();
+    for text in group.items.iter().filter_map(|item| of(item)) {
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    let more = found.len().saturating_sub(NAMES);
+    let mut said: Vec<String> = found.into_iter().take(NAMES).map(str::to_owned).collect();
+    if more > 0 {
+        said.push(format!("the same for {more} more; --json has all commands"));
+    }
+    said
 }
 
 fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {

@@ -1,6 +1,7 @@
 //! Text of iostat: reports one after the other, each with an optional time, a
-//! processor block and a table of disks (several with `-h`). The first report
-//! after each head covers the time since boot and is left out.
+//! processor block and a table of disks (with `-x -h` one each for reads, writes,
+//! discards and the rest). The first report after each head covers the time since
+//! boot and is left out.
 
 use diskwright_base::Note;
 use diskwright_base::text::same_host;
@@ -12,7 +13,7 @@ use super::idle::{self, IdleDevices, TABLES};
 use super::machine::{ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
-use super::table::{HeadingTable, Misfit};
+use super::table::{HeadingTable, Misfit, number};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
@@ -35,6 +36,10 @@ struct IostatTextLog<'b, 'c> {
     table: Option<HeadingTable>,
     /// Blanks before the headings: sums over groups of disks are set in further.
     indent: usize,
+    /// Names stand last, one blank behind the numbers.
+    is_pretty: bool,
+    /// A line with a name alone, whose numbers must follow.
+    name: Option<String>,
     /// A blank line stands behind the last row: the table is at its end, unless blank lines are everywhere.
     is_behind_blank: bool,
     /// Headings of this report so far; one that comes again begins another report.
@@ -72,7 +77,7 @@ fn is_of_processors(words: &[&str]) -> bool {
 fn is_of_disks(words: &[&str]) -> bool {
     let is_device = |word: Option<&&str>| word.is_some_and(|w| matches!(*w, "Device" | "Device:"));
     let has_device = is_device(words.first()) || is_device(words.last());
-    has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "%util"))
+    has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "w/s" | "d/s" | "%util"))
 }
 
 /// Reads all of an input.
@@ -96,6 +101,8 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         is_damaged: false,
         table: None,
         indent: 0,
+        is_pretty: false,
+        name: None,
         is_behind_blank: false,
         headings: Vec::new(),
         printed: None,
@@ -158,6 +165,7 @@ impl IostatTextLog<'_, '_> {
                 return Ok(());
             }
             self.indent = indent(text);
+            self.is_pretty = text.trim_end().strip_suffix(" Device").is_some_and(|rest| !rest.ends_with(' '));
             return if is_of_processors {
                 self.heading(&[&["CPU"], &words[1..]].concat())
             } else {
@@ -167,7 +175,7 @@ impl IostatTextLog<'_, '_> {
             };
         }
         if let Some(table) = self.table.take() {
-            let is_row = self.row(&table, text, &words, is_blank_before);
+            let is_row = self.row_or_name(&table, text, &words, is_blank_before);
             // rows end with a blank line, unless blank lines stand between all
             self.table = (is_row || !is_blank_before).then_some(table);
             if is_row {
@@ -225,6 +233,7 @@ impl IostatTextLog<'_, '_> {
     }
 
     fn heading(&mut self, words: &[&str]) -> Result<(), LogError> {
+        self.drop_name();
         let headings = words.join(" ");
         if self.headings.contains(&headings) {
             self.end_of_report()?;
@@ -234,10 +243,43 @@ impl IostatTextLog<'_, '_> {
         Ok(())
     }
 
+    /// Reads a row, which `iostat -h` of older releases breaks behind the disk's name.
+    fn row_or_name(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
+        let are_numbers = words.iter().all(|word| number(word, 1.0).is_some());
+        let is_rest = are_numbers && !is_behind_blank && words.len() + 1 == table.columns();
+        if let Some(name) = self.name.take_if(|_| is_rest) {
+            let whole = format!("{name} {text}");
+            return self.row(table, &whole, &whole.split_whitespace().collect::<Vec<_>>(), false);
+        }
+        self.drop_name();
+        let is_alone = words.len() == 1 && table.columns() > 2 && table.report != "cpu";
+        let is_name = is_alone && !are_numbers && !is_behind_blank && !self.is_pretty;
+        if is_name && calendar::moment(text, self.order).is_none() {
+            self.name = Some(text.to_owned());
+            return true;
+        }
+        self.row(table, text, words, is_behind_blank)
+    }
+
+    /// A name behind which no numbers came is a row that was cut.
+    fn drop_name(&mut self) {
+        if self.name.take().is_some() {
+            self.is_damaged = true;
+            self.skip("a row with fewer cells than its table has headings");
+        }
+    }
+
+    /// Sums over groups of disks (iostat -g) have a blank before their names, wherever these stand.
+    fn is_group(&self, text: &str, words: &[&str], instance: &str) -> bool {
+        if self.is_pretty {
+            return text.trim_end().strip_suffix(instance).is_some_and(|numbers| numbers.ends_with("  "));
+        }
+        words[0] == instance && indent(text) > self.indent
+    }
+
     /// Reads a row; false where the line is none of this table.
     fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
         let all = [&["all"], words].concat();
-        let is_group = table.report != "cpu" && indent(text) > self.indent;
         let words = if table.report == "cpu" { &all[..] } else { words };
         // the words of a time would be a name with blanks, and its year a number
         let is_long = words.len() > table.columns();
@@ -248,8 +290,8 @@ impl IostatTextLog<'_, '_> {
             // what it says is left out with the report
             Ok(_) if self.is_first() => self.values += 1,
             Ok((instance, values)) => {
-                // groups (iostat -g) are set in by a blank where disks stand first
-                let instance = if is_group && words[0] == instance { format!(" {instance}") } else { instance };
+                let is_group = table.report != "cpu" && self.is_group(text, words, &instance);
+                let instance = if is_group { format!(" {instance}") } else { instance };
                 for (name, value) in values {
                     self.values += 1;
                     if let Some(slot) = self.shaper.slot(&table.report, name, &instance) {
@@ -274,6 +316,7 @@ impl IostatTextLog<'_, '_> {
 
     fn end_of_report(&mut self) -> Result<(), LogError> {
         self.table = None;
+        self.drop_name();
         // headings without a row are a report too: `-z` leaves out idle disks
         let is_empty = self.values == 0 && (self.headings.is_empty() || self.printed.is_none());
         let is_whole = self.has_disks && !self.is_damaged;
@@ -339,6 +382,8 @@ mod tests {
 
     use super::super::testing::{Read, run, run_with};
     use crate::LogOptions;
+
+    mod layouts;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
 

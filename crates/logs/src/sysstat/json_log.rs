@@ -491,6 +491,27 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_older_releases_of_iostat_are_known() {
+        let sample = |second: u32| {
+            format!(
+                r#"{{"timestamp": "2026-11-21T19:05:{second:02}+0100", "disk": [
+                {{"disk_device": "sda", "r": 100.00, "w": 50.00, "rkB": 400.00, "r_await": 4.00}},
+                {{"disk_device": "sdb", "tps": 9.00, "kB_read_per_sec": 2.00, "kB_wrtn_per_sec": 3.00}}]}}"#
+            )
+        };
+        let read = run(&format!("{}{}, {}", HEAD.replace("file-date", "date"), sample(1), sample(2)));
+        for (counter, disk, value) in [
+            ("reads_per_s", "sda", 100.0),
+            ("writes_per_s", "sda", 50.0),
+            ("avg_read_queue_length", "sda", 0.4),
+            ("read_bytes_per_s", "sdb", 2048.0),
+            ("write_bytes_per_s", "sdb", 3072.0),
+        ] {
+            assert_eq!(read.column(&format!("physical_disk.{counter}"), disk), [value], "{counter}");
+        }
+    }
+
+    #[test]
     fn iostat_leaves_out_the_time_since_boot_and_multiplies_its_queues() {
         let head = HEAD.replace("file-date", "date");
         let sample = |second: u32, r: &str| {
@@ -562,5 +583,12 @@ mod tests {
         let text =
             format!("{head}{}, {},\n{head}{}, {}", sample(1, "999"), sample(2, "5"), sample(3, "999"), sample(4, "6"));
         assert_eq!(tps(&run(&text)), [5.0, 6.0]);
+    }
+    #[test]
+    fn processes_of_pidstat_are_no_machine() {
+        let text = r#"{"sysstat": {"hosts": [{"nodename": "a", "date": "2026-11-21", "statistics": [
+            {"timestamp": "19:05:46", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 5.0, "cmd": "db"}]},
+            {"timestamp": "19:05:47", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 6.0, "cmd": "db"}]}]}]}}"#;
+        assert!(run(text).summary.is_err());
     }
 }

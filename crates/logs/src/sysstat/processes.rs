@@ -61,7 +61,9 @@ impl SysstatProcesses {
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
         let mut absurd = false;
         let mut value = |name: &str| {
-            let value = cell(name).and_then(|text| number(text, 1.0))?;
+            // sizes of --human are of bytes
+            let unit_bytes = if name == "RSS" || name.starts_with("kB_") { 1024.0 } else { 1.0 };
+            let value = cell(name).and_then(|text| number(text, unit_bytes))?;
             // percent and kB: ten thousand processors, 2 TB/s
             let most = if name.starts_with('%') { 1e6 } else { 2e9 };
             absurd |= !(0.0..=most).contains(&value) && name != "RSS";
@@ -126,5 +128,25 @@ impl SysstatProcesses {
         if let Ok(text) = serde_json::to_string(&table) {
             to.note(Note::new(time_ns, Note::PROCESSES, text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Note, ProcessTable};
+
+    use super::super::testing::run;
+
+    #[test]
+    fn sizes_of_human_readers_are_of_bytes() {
+        let text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n\
+                    13:20:09 UID PID %usr %CPU RSS kB_rd/s kB_wr/s Command\n\
+                    13:20:19 0 7 10.0% 20.0% 1.5G 2.0M 512.0B db\n";
+        let notes = run(text).notes;
+        let of_processes = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
+        let table: ProcessTable = serde_json::from_str(&of_processes.text).unwrap();
+        let row = &table.rows[0];
+        assert_eq!((row.read_bytes_per_s, row.write_bytes_per_s), (Some(2_097_152.0), Some(512.0)));
+        assert_eq!((row.resident_bytes, row.name.as_str()), (1_610_612_736.0, "db"));
     }
 }

@@ -78,8 +78,13 @@ fn is_known(headings: &[&str]) -> bool {
     is_of_processes || HeadingTable::of(headings).is_some_and(is_table)
 }
 
-/// The time of day before a row. Finnish has points where others have colons.
+/// The time of day before a row, or seconds since 1970 (`mpstat -U`, `pidstat -H`), which are more than a day has.
+/// Finnish has points where others have colons.
 fn row_time(words: &[&str]) -> Option<(i64, usize)> {
+    let is_epoch = |word: &&str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
+    if let Some(epoch) = words.first().copied().filter(is_epoch) {
+        return Some((epoch.parse().ok()?, 1));
+    }
     time::time_of_day(words).or_else(|| {
         let first = words.first().filter(|word| word.len() == 8 && word.matches('.').count() == 2)?;
         time::time_of_day(&[&first.replace('.', ":")])
@@ -154,7 +159,12 @@ impl SarTextLog<'_, '_> {
         if !self.is_of_host() {
             return Ok(());
         }
-        self.zone = ZoneHint::Nothing;
+        let is_epoch = clock >= DAY && words.len() > taken;
+        self.zone = if is_epoch { ZoneHint::Offset(0) } else { ZoneHint::Nothing };
+        if is_epoch && self.tick.is_none() && self.start.is_none() && self.tables.is_empty() {
+            // midnight of the head's date is one of local time
+            self.before = None;
+        }
         match words[taken..] {
             [] => self.skip("a time and nothing else"),
             ["LINUX", "RESTART", ..] => self.restart(clock),
@@ -172,15 +182,6 @@ impl SarTextLog<'_, '_> {
 
     /// Averages, rows of `pidstat -h`, and what is none of sysstat.
     fn line_without_time(&mut self, words: &[&str]) -> Result<(), LogError> {
-        let is_epoch = |word: &str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
-        if let (HeadingKind::Processes, true, Ok(epoch)) = (&self.kind, is_epoch(words[0]), words[0].parse::<i64>()) {
-            self.zone = ZoneHint::Offset(0);
-            if self.tick.is_none() && self.start.is_none() && self.tables.is_empty() {
-                // midnight of the head's date is one of local time
-                self.before = None;
-            }
-            return if self.is_of_host() { self.row(epoch, &words[1..]) } else { Ok(()) };
-        }
         // `Moyenne :` is two words
         let end = words.iter().take(2).position(|word| word.ends_with([':', '：']));
         let rest = end.map_or(&[][..], |end| &words[end + 1..]);
@@ -236,8 +237,11 @@ impl SarTextLog<'_, '_> {
     }
 
     /// The moment of a time of day, at or after what was read last; half a day
-    /// back is a midnight, less is a clock that was set back.
+    /// back is a midnight, less is a clock that was set back. Seconds since 1970 are a moment.
     fn after(&self, clock: i64) -> i64 {
+        if clock >= DAY {
+            return clock;
+        }
         let base = self.tick.or(self.before).or(self.start).unwrap_or(0);
         let same_day = base.div_euclid(DAY) * DAY + clock;
         if same_day + DAY / 2 < base { same_day + DAY } else { same_day }
@@ -377,6 +381,8 @@ impl SarTextLog<'_, '_> {
 mod tests {
     use super::super::testing::{Read, run, run_with};
     use crate::LogOptions;
+
+    mod epochs;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
 

@@ -103,7 +103,9 @@ fn unit_bytes(name: &str) -> f64 {
         1024.0
     } else if name.contains("MB") {
         1_048_576.0
-    } else if matches!(name, "bread/s" | "bwrtn/s" | "bdscd/s") {
+    } else if name.contains("GB") {
+        1_073_741_824.0
+    } else if matches!(name, "bread/s" | "bwrtn/s" | "bdscd/s") || name.ends_with("sec/s") || name.starts_with("Blk_") {
         512.0
     } else {
         1.0

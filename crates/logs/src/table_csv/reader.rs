@@ -156,7 +156,7 @@ impl CsvTable<'_, '_> {
     fn wide(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let (bytes, length) = lines.padded();
         let fit = cells::numbers(bytes, length, self.head.delimiter, &self.plan, &mut self.row.cells);
-        if fit.odd > 0 {
+        if fit.odd > 0 || self.has_groups(lines.line()) {
             self.with_units(lines);
         }
         if fit.cells < self.plan.len() {
@@ -196,13 +196,25 @@ impl CsvTable<'_, '_> {
         self.hold(time_ns, values, lines)
     }
 
+    /// True where a cell in quotes holds a comma, in a table whose cells stand between commas.
+    fn has_groups(&self, line: &[u8]) -> bool {
+        let mut is_open = false;
+        let is_inside = |byte: &u8| {
+            is_open ^= *byte == b'"';
+            is_open && *byte == b','
+        };
+        self.head.delimiter == b',' && memchr::memchr(b'"', line).is_some() && line.iter().any(is_inside)
+    }
+
     /// Cells that hold more than a number: `12.3 MB/s`, `1,234`.
     fn with_units(&mut self, lines: &LineCursor<'_>) {
         let texts = cells::texts(lines.line(), self.head.delimiter);
         let mut is_odd = false;
         for (kind, text) in self.plan.iter().zip(&texts) {
             let CellPlan::Number(column) = kind else { continue };
-            if !self.row.cells[*column as usize].is_nan() || cells::is_blank(text) {
+            // a plain cell's comma was taken for a decimal one
+            let may_have_groups = self.head.delimiter == b',' && text.contains(',');
+            if !self.row.cells[*column as usize].is_nan() && !may_have_groups || cells::is_blank(text) {
                 continue;
             }
             match self.value(*column, text) {
@@ -217,6 +229,10 @@ impl CsvTable<'_, '_> {
 
     /// A value in its column's unit.
     fn value(&self, column: u32, text: &str) -> Option<f64> {
+        // commas between which no cells stand are decimal ones, as in plain cells of other tables
+        if let Some(value) = cells::loose_number(text).filter(|_| self.head.delimiter != b',') {
+            return Some(value);
+        }
         let (value, unit) = units::number(text)?;
         if unit.is_empty() {
             return Some(value);

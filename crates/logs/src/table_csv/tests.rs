@@ -76,6 +76,18 @@ fn series_one_after_the_other() {
 }
 
 #[test]
+fn the_delimiter_tells_groups_of_digits_from_decimal_commas() {
+    let reads = |text: &str| run(text).column("physical_disk.reads_per_s", "storage");
+    let grouped = "time,ReadIOPS\n2026-11-21 07:05:00,\"1,234\"\n2026-11-21 07:06:00,\"1,234.5\"\n\
+                   2026-11-21 07:07:00,\"0,5\"\n2026-11-21 07:08:00,999\n";
+    assert_eq!(reads(grouped), [1234.0, 1234.5, 0.5, 999.0]);
+    let wide = "time;ReadIOPS\n2026-11-21 07:05:00;12,345\n2026-11-21 07:06:00;0,5\n";
+    assert_eq!(reads(wide), [12.345, 0.5]);
+    let long = "Series;Time;Value\nReadIOPS;2026-11-21T07:05:00Z;12,345\nReadIOPS;2026-11-21T07:06:00Z;0,5\n";
+    assert_eq!(reads(long), [12.345, 0.5]);
+}
+
+#[test]
 fn metrics_of_clouds_under_several_lines_of_headings() {
     let text = "Label,db1 ReadIOPS,db1 ReadLatency,db1 CPUUtilization,db1 BurstBalance\nPeriod,300,300,300,300\n\
                 2026/11/21 07:10:00,120.5,0.004,37.5,99\n2026/11/21 07:05:00,100,0.002,25,99\n";

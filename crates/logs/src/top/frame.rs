@@ -70,7 +70,8 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
     (shares.len() >= 4).then_some((instance, shares))
 }
 
-/// Sizes of a line of memory or swap space, bytes.
+/// Sizes of a line of memory or swap space, bytes. A number that is too wide ends with a `+` in place of its last
+/// digits and of the blank: `13186480+total` is not known, `1031857.+total` lacks its decimals alone.
 pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let (unit, kind) = name.trim().split_once(' ').unwrap_or(("", name.trim()));
@@ -86,7 +87,8 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
         "Swap" => true,
         _ => return None,
     };
-    let mut sizes = Vec::new();
+    let (mut sizes, mut is_known) = (Vec::new(), false);
+    let rest = rest.replace('+', "+ ");
     let words: Vec<&str> = rest.split_whitespace().collect();
     for pair in words.windows(2) {
         let word = pair[1].trim_end_matches([',', '.']);
@@ -101,16 +103,20 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
             (true, "cached") => "memory.cached_bytes",
             _ => continue,
         };
+        is_known |= pair[0].ends_with('+');
         if let Some(size) = size(pair[0], unit) {
             sizes.push((counter, size));
         }
     }
-    (!sizes.is_empty()).then_some(sizes)
+    (is_known || !sizes.is_empty()).then_some(sizes)
 }
 
 /// `16266528`, `24105.6`, `8166428k`, `6.4g`; without a letter in units of `unit` bytes.
 pub(super) fn size(text: &str, unit: f64) -> Option<f64> {
-    let text = text.trim_end_matches('+');
+    let text = match text.strip_suffix('+') {
+        Some(whole) => whole.strip_suffix(['.', ',']).or_else(|| whole.contains(['.', ',']).then_some(whole))?,
+        None => text,
+    };
     let (number, unit) = match text.char_indices().next_back()? {
         (position, 'k' | 'K') => (&text[..position], 1024.0),
         (position, 'm' | 'M') => (&text[..position], 1_048_576.0),
@@ -162,6 +168,16 @@ mod tests {
             [("memory.swap_total_bytes", 100.0), ("memory.swap_free_bytes", 60.0), ("memory.available_bytes", 833.0)]
         );
         assert_eq!(of("Swap: 100k total, 0k used, 100k free, 54k cached").last(), Some(&("memory.cached_bytes", 54.0)));
+        // eight digits of nine or ten
+        assert!(of("KiB Mem : 13186480+total, 11628044+free,  8467496 used,  7106856 buff/cache").is_empty());
+        assert_eq!(
+            of("KiB Swap:  4194300 total,  4194300 free,        0 used. 12296545+avail Mem "),
+            [("memory.swap_total_bytes", 4_194_300.0), ("memory.swap_free_bytes", 4_194_300.0)]
+        );
+        assert_eq!(
+            of("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
+            [(total, 1_056_621_568.0), (free, 134_218_240.0)]
+        );
         let first = first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
         assert_eq!((first.clock, first.loads), (64_121, [7.93, 5.37, 3.95]));
     }

@@ -46,7 +46,8 @@ pub struct MdArray<'a> {
 }
 
 /// Reads the file, array by array. Arrays that are not active (containers of
-/// external metadata among them) serve nothing and are left out.
+/// external metadata among them) serve nothing and are left out. One that is
+/// broken has lost more members than its level can lose.
 pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     let mut array: Option<MdArray> = None;
     for line in lines(text) {
@@ -61,20 +62,28 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     array.map(found);
 }
 
-/// `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`
+/// `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`; newer kernels write `md0 : broken raid0 …`
+/// (drivers/md/md.c, md_seq_show), older ones `active` in that case, too.
 fn heading(line: &[u8]) -> Option<MdArray<'_>> {
     let mut words = WordIter::new(line);
     let name = words.word()?;
-    if words.word()? != b":" || words.word()? != b"active" {
+    if words.word()? != b":" {
         return None;
     }
+    let is_broken = match words.word()? {
+        b"active" => false,
+        b"broken" => true,
+        _ => return None,
+    };
     let mut members = 0;
     while let Some(word) = words.word() {
         // a member has its number in brackets; F is failed, S spare, J journal, W and R still work
         let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
         members += u64::from(word.contains(&b'[') && !spare);
     }
-    Some(MdArray { name, members, missing: 0, running: None, done_kib: None })
+    // of a level without redundancy no line counts the members that work, and the lost one stays in the list
+    let missing = u64::from(is_broken);
+    Some(MdArray { name, members: members.saturating_sub(missing), missing, running: None, done_kib: None })
 }
 
 fn detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
@@ -230,6 +239,14 @@ mod tests {
         let md = |name: &str, working, missing| (name.to_owned(), working, missing, None);
         // one that waits makes no load, and a container serves nothing
         assert_eq!(read(text), [md("md1", 3, 1), md("md2", 2, 0), md("md3", 2, 0), md("md4", 2, 0), md("md126", 2, 0)]);
+    }
+
+    #[test]
+    fn a_broken_array_is_not_gone() {
+        let text = "md0 : broken raid0 sda[0] sdb[1]\n      900 blocks super 1.2 512k chunks\n\n\
+            md1 : broken (read-only) raid1 sdc[0](F) sdd[1](F)\n      300 blocks super 1.2 [2/0] [__]\n";
+        let md = |name: &str, working, missing| (name.to_owned(), working, missing, None);
+        assert_eq!(read(text), [md("md0", 1, 1), md("md1", 0, 2)]);
     }
 
     #[test]

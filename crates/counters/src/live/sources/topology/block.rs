@@ -104,6 +104,8 @@ fn whole(name: &str, folder: &Path) -> BlockDevice {
         _ => {}
     }
     if device.below.is_empty() && device.kind != DeviceKind::Loop {
+        // of a disk that NVMe controllers share, they tell whether it is on the network
+        let place = links::controller(&place).unwrap_or(place);
         let place = place.to_string_lossy();
         let model = model.as_deref().unwrap_or_default();
         device.class = class::of_leaf(&Signs { name, model, place: &place, rotational: device.rotational });

@@ -32,7 +32,7 @@ pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
 }
 
 /// A multipath node hangs on a virtual subsystem, whose links lead to the controllers.
-fn controller(device: &Path) -> Option<PathBuf> {
+pub(super) fn controller(device: &Path) -> Option<PathBuf> {
     let subsystem = device.parent().filter(|p| p.to_string_lossy().contains("/nvme-subsystem/"))?;
     let entries = std::fs::read_dir(subsystem).ok()?.flatten();
     let is_controller = |name: &str| is_numbered(name, "nvme");

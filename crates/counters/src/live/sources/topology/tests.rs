@@ -95,6 +95,24 @@ fn loops_bound_to_nothing_and_hidden_paths_are_left_out() {
 }
 
 #[test]
+fn a_shared_nvme_disk_is_where_its_controllers_are() {
+    for (controller, class) in [
+        ("virtual/nvme-fabrics/ctl/nvme2", DeviceClass::Network),
+        ("pci0000:00/0000:01:00.0/nvme/nvme2", DeviceClass::Nvme),
+    ] {
+        let machine = ordinary();
+        let subsystem = "virtual/nvme-subsystem/nvme-subsys2";
+        machine
+            .put(&format!("sys/devices/{controller}/state"), "live\n")
+            .put(&format!("sys/devices/{subsystem}/nvme2n1/size"), "100\n")
+            .put(&format!("sys/devices/{subsystem}/nvme2n1/queue/rotational"), "0\n")
+            .link(&format!("sys/devices/{subsystem}/nvme2"), &format!("../../../{controller}"))
+            .link("sys/block/nvme2n1", &format!("../devices/{subsystem}/nvme2n1"));
+        assert_eq!(read(&machine.roots()).device("nvme2n1").unwrap().class, class, "{controller}");
+    }
+}
+
+#[test]
 fn what_the_files_say_of_a_disk() {
     let machine = ordinary();
     let put = |file: &str, text: &str| _ = machine.put(&format!("sys/block/sda/{file}"), text);

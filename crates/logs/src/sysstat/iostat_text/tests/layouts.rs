@@ -1,0 +1,96 @@
+//! Cases of the layouts that options bring: reads, writes and discards in tables of their own, names on lines of their
+//! own, sums over groups.
+
+use super::{HEAD, log, report};
+use crate::sysstat::testing::run;
+
+/// What `iostat -x -h` prints below the processors: names last, one blank behind the numbers.
+const PARTS: &str = "     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device
+   10.00     40.0k     0.00   0.0%    3.00     4.0k sda
+
+     w/s     wkB/s   wrqm/s  %wrqm w_await wareq-sz Device
+   20.00     80.0k     0.00   0.0%    5.00     4.0k sda
+
+     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz Device
+    1.00      2.0k     0.00   0.0%    6.00     2.0k sda
+
+     f/s f_await  aqu-sz  %util Device";
+
+#[test]
+fn reads_writes_and_discards_have_tables_of_their_own() {
+    let read = log(PARTS, "    7.00    8.00    1.50  50.0% sda");
+    for (counter, value) in [
+        ("reads_per_s", 10.0),
+        ("writes_per_s", 20.0),
+        ("write_bytes_per_s", 81_920.0),
+        ("avg_s_per_write", 0.005),
+        ("avg_write_queue_length", 0.1),
+        ("discard_bytes_per_s", 2048.0),
+        ("avg_s_per_flush", 0.008),
+        ("busy", 0.5),
+    ] {
+        assert_eq!(read.column(&format!("physical_disk.{counter}"), "sda"), [value; 2], "{counter}");
+    }
+    assert_eq!(read.summary.unwrap().skipped.len(), 1, "the report since boot alone");
+}
+
+#[test]
+fn a_group_is_no_disk_wherever_its_name_stands() {
+    for (headings, rows) in [
+        ("Device        tps    kB_read/s", "sda          5.00        10.00\n ALL         5.00        10.00"),
+        (" tps    kB_read/s Device", "5.00        10.0k sda\n5.00        10.0k  ALL"),
+        ("Device:       tps    kB_read/s", "sda\n             5.00        10.00\n ALL\n  5.00  10.00"),
+    ] {
+        let read = log(headings, rows);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0; 2], "{headings}");
+        assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [10_240.0; 2], "{headings}");
+        assert!(read.column("physical_disk.transfers_per_s", "ALL").iter().all(|v| v.is_nan()), "{headings}");
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped.iter().any(|s| s.at == "group ALL"), "{headings}: {skipped:?}");
+    }
+    // columns that somebody set anew
+    let read = log("tps  kB_read/s  Device", "5.00 10.00      sda");
+    assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0; 2]);
+}
+
+#[test]
+fn a_name_may_have_a_line_of_its_own() {
+    let headings = "Device:         rrqm/s   wrqm/s     r/s     w/s";
+    let numbers = |reads: u32| format!("                  0.00     1.00   {reads}.00   20.00");
+    let whole = format!("sda\n{}\nnvme0n1\n{}", numbers(10), numbers(30));
+    // the second report lost a line, and the third its end
+    let broken = format!("sda\nnvme0n1\n{}", numbers(30));
+    let text = HEAD.to_owned()
+        + &report(1, headings, &whole)
+        + &report(2, headings, &whole)
+        + &report(3, headings, &broken)
+        + &report(4, headings, "sda");
+    let read = run(&text);
+    let reads = |disk: &str| read.column("physical_disk.reads_per_s", disk);
+    assert_eq!((reads("sda")[0], reads("sda")[1].is_nan()), (10.0, true));
+    assert_eq!(reads("nvme0n1")[..2], [30.0, 30.0]);
+    let fewer = |text: &str| text.contains("fewer cells");
+    let skipped = read.summary.unwrap().skipped;
+    assert_eq!(skipped.iter().filter(|s| fewer(&s.because)).map(|s| s.times).sum::<u64>(), 2, "{skipped:?}");
+}
+
+#[test]
+fn bytes_are_counted_in_any_unit() {
+    for (headings, row) in [
+        ("Device  tps GB_read/s GB_wrtn/s GB_dscd/s", "sda 5 0.50 0.25 0.00"),
+        ("Device  r/s rGB/s wGB/s dGB/s", "sda 5 0.50 0.25 0.00"),
+        ("Device  r/s rGB/s wGB/s dGB/s", "sda 5 512.0M 256.0M 0.0k"),
+        ("Device  r/s rsec/s wsec/s dsec/s", "sda 5 1048576 524288 0"),
+        ("Device  r/s rsec/s wsec/s dsec/s", "sda 5 512.0M 256.0M 0.0k"),
+        ("Device  tps Blk_read/s Blk_wrtn/s Blk_dscd/s", "sda 5 512.0M 256.0M 0.0k"),
+    ] {
+        let read = log(headings, row);
+        for (counter, value) in [("read", 536_870_912.0), ("write", 268_435_456.0), ("discard", 0.0)] {
+            let counter = format!("physical_disk.{counter}_bytes_per_s");
+            assert_eq!(read.column(&counter, "sda"), [value; 2], "{counter}: {row}");
+        }
+    }
+    for (headings, row) in [("Device tps GB/s", "sda 5 0.50"), ("Device tps sec/s", "sda 5 1048576.00")] {
+        assert_eq!(log(headings, row).column("physical_disk.bytes_per_s", "sda"), [536_870_912.0; 2], "{row}");
+    }
+}
