@@ -227,7 +227,7 @@ pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     const MOST: usize = 5;
     for skipped in summary.skipped.iter().take(MOST) {
         let times = if skipped.times > 1 { format!(" ({} times)", skipped.times) } else { String::new() };
-        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.at, skipped.because));
+        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.context, skipped.because));
     }
     if summary.series > 0 && summary.foreign == summary.series {
         let (file, series) = (file.display(), summary.series);

@@ -273,7 +273,7 @@ fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value 
 
 fn skipped(file: &Path, summary: &ReadSummary) -> Vec<Value> {
     let one = |skipped: &Skip| {
-        let place = format!("{}: {}", file.display(), skipped.at);
+        let place = format!("{}: {}", file.display(), skipped.context);
         json!({ "where": place, "because": skipped.because, "times": skipped.times })
     };
     summary.skipped.iter().map(one).collect()

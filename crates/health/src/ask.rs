@@ -143,11 +143,11 @@ fn power_mode(file: &File) -> io::Result<u8> {
     let words = [PASS_THROUGH, NO_DATA, SHOW_REGISTERS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CHECK_POWER_MODE, 0];
     let outcome = heard(file, &words, &mut [])?;
     let sense = &outcome.sense;
-    let at = |place: usize| sense.get(place).copied();
+    let byte = |place: usize| sense.get(place).copied();
     // ATA Status Return descriptor, or its short form in fixed sense data
-    let count = match (at(0).map(|b| b & 0x7f), at(8)) {
-        (Some(0x72), Some(0x09)) => at(13),
-        (Some(0x70), _) => at(6),
+    let count = match (byte(0).map(|b| b & 0x7f), byte(8)) {
+        (Some(0x72), Some(0x09)) => byte(13),
+        (Some(0x70), _) => byte(6),
         _ => None,
     };
     count.ok_or_else(|| io::Error::other("it does not report whether it sleeps, so its health is not read"))

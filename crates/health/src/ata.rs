@@ -23,10 +23,10 @@ pub struct AtaAbilities {
 
 /// Reads IDENTIFY; `None` where it is none.
 pub fn identify(reply: &[u8]) -> Option<AtaAbilities> {
-    let word = |at: usize| little(reply, at * 2, 2);
+    let word = |number: usize| little(reply, number * 2, 2);
     // words 82 to 87 count where 83 and 87 say so in their highest bits
-    let valid = |at: usize| word(at).is_some_and(|bits| bits >> 14 == 1);
-    let bit = |at: usize, bit: u32| word(at).is_some_and(|bits| bits >> bit & 1 == 1);
+    let valid = |number: usize| word(number).is_some_and(|bits| bits >> 14 == 1);
+    let bit = |number: usize, bit: u32| word(number).is_some_and(|bits| bits >> bit & 1 == 1);
     word(0)?;
     // word 106: bit 12 says that a logical sector is longer than 256 words
     let long = valid(106) && bit(106, 12);
@@ -90,13 +90,13 @@ pub fn smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
 /// Reads a page of the device statistics. They are standard, and go before attributes.
 pub fn statistics(page: &[u8], sector_bytes: u64, into: &mut DriveHealth) {
     // a statistic: its value, and in the highest byte whether it is supported and valid
-    let value = |at: usize, bytes: usize| {
-        let flags = little(page, at + 7, 1)?;
-        (flags & 0xc0 == 0xc0).then(|| little(page, at, bytes))?
+    let value = |offset: usize, bytes: usize| {
+        let flags = little(page, offset + 7, 1)?;
+        (flags & 0xc0 == 0xc0).then(|| little(page, offset, bytes))?
     };
     let take = |field: &mut Option<u64>, found: Option<u64>| *field = found.or(*field);
     // signed: below zero there is none
-    let degrees = |at: usize| value(at, 1).filter(|degrees| *degrees < 128);
+    let degrees = |offset: usize| value(offset, 1).filter(|degrees| *degrees < 128);
     match page.get(2) {
         Some(0x01) => {
             take(&mut into.power_on_h, value(16, 4));

@@ -1,21 +1,21 @@
 //! Numbers in a reply, wherever it ends.
 
 /// A little-endian number of 1 to 8 bytes; `None` behind the end.
-pub fn little(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    let part = bytes.get(at..at.checked_add(length)?)?;
+pub fn little(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
+    let part = bytes.get(offset..offset.checked_add(length)?)?;
     Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
 /// A big-endian one; of more than 8 bytes the last 8, where those before are zero.
-pub fn big(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    let part = bytes.get(at..at.checked_add(length)?)?;
+pub fn big(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
+    let part = bytes.get(offset..offset.checked_add(length)?)?;
     let (high, low) = part.split_at(part.len().saturating_sub(8));
     high.iter().all(|byte| *byte == 0).then(|| low.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
 /// Sixteen bytes, little-endian, as 64 bits; what does not fit stays at the top.
-pub fn little_128(bytes: &[u8], at: usize) -> Option<u64> {
-    let (low, high) = (little(bytes, at, 8)?, little(bytes, at + 8, 8)?);
+pub fn little_128(bytes: &[u8], offset: usize) -> Option<u64> {
+    let (low, high) = (little(bytes, offset, 8)?, little(bytes, offset + 8, 8)?);
     Some(if high == 0 { low } else { u64::MAX - 1 })
 }
 

@@ -19,14 +19,14 @@ pub fn health(log: &[u8], into: &mut DriveHealth) {
     if log.len() < HEALTH_BYTES {
         return;
     }
-    let byte = |at: usize| little(log, at, 1);
+    let byte = |offset: usize| little(log, offset, 1);
     // a temperature beyond its limit (bit 1) is no failure of the drive
     into.failing = byte(0).map(|warning| warning & !0b10 != 0);
     into.temperature_c = little(log, 1, 2).and_then(celsius);
     into.spare_percent = byte(3);
     into.spare_limit_percent = byte(4);
     into.wear_percent = byte(5);
-    let units = |at: usize| little_128(log, at).map(|units| units.saturating_mul(DATA_UNIT_BYTES));
+    let units = |offset: usize| little_128(log, offset).map(|units| units.saturating_mul(DATA_UNIT_BYTES));
     into.read_bytes = units(32);
     into.written_bytes = units(48);
     into.power_on_h = little_128(log, 128);

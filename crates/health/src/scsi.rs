@@ -9,7 +9,7 @@ pub const PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
 
 /// Sense key, additional sense code and its qualifier.
 pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
-    let byte = |at: usize| bytes.get(at).copied();
+    let byte = |offset: usize| bytes.get(offset).copied();
     match byte(0)? & 0x7f {
         0x70 | 0x71 => Some((byte(2)? & 0xf, byte(12)?, byte(13)?)),
         0x72 | 0x73 => Some((byte(1)? & 0xf, byte(2)?, byte(3)?)),
@@ -47,7 +47,7 @@ pub fn page(page: &[u8], into: &mut DriveHealth) {
         }
     };
     for (parameter, value) in parameters(page) {
-        let byte = |at: usize| big(value, at, 1);
+        let byte = |offset: usize| big(value, offset, 1);
         match (code, parameter) {
             // total uncorrected errors; total bytes processed
             (0x02 | 0x03 | 0x05, 0x0006) => add(&mut into.media_errors, big(value, 0, value.len())),

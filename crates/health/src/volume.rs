@@ -25,11 +25,11 @@ pub struct VolumeHistogram {
 }
 
 impl VolumeHistogram {
-    fn read(log: &[u8], at: usize) -> Option<VolumeHistogram> {
-        let count = usize::try_from(little(log, at, 8)?).ok()?.min(BINS);
+    fn read(log: &[u8], offset: usize) -> Option<VolumeHistogram> {
+        let count = usize::try_from(little(log, offset, 8)?).ok()?.min(BINS);
         let bin = |index: usize| {
-            let at = at + 8 + index * BIN_BYTES;
-            Some((little(log, at + 8, 8)?, little(log, at + 16, 4)?))
+            let offset = offset + 8 + index * BIN_BYTES;
+            Some((little(log, offset + 8, 8)?, little(log, offset + 16, 4)?))
         };
         Some(VolumeHistogram { bins: (0..count).map_while(bin).collect() })
     }
@@ -79,7 +79,7 @@ pub fn limits(log: &[u8]) -> Option<VolumeLimits> {
     if log.len() < LOG_BYTES || little(log, 0, 4)? != MAGIC {
         return None;
     }
-    let number = |at: usize| little(log, at, 8);
+    let number = |offset: usize| little(log, offset, 8);
     Some(VolumeLimits {
         volume_iops_us: number(56)?,
         volume_throughput_us: number(64)?,

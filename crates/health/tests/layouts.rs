@@ -2,8 +2,8 @@
 
 use diskwright_health::{DriveAccess, DriveHealth, ata, nvme, reach, scsi, volume};
 
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    bytes[at..at + value.len()].copy_from_slice(value);
+fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    bytes[offset..offset + value.len()].copy_from_slice(value);
 }
 
 fn nvme_log() -> Vec<u8> {
@@ -88,9 +88,9 @@ fn summed(mut page: Vec<u8>) -> Vec<u8> {
 fn attributes(entries: &[(u8, u8, u8, u64)]) -> Vec<u8> {
     let mut page = vec![0; 512];
     for (place, (id, flags, value, raw)) in entries.iter().enumerate() {
-        let at = 2 + place * 12;
-        put(&mut page, at, &[*id, *flags, 0, *value, *value]);
-        put(&mut page, at + 5, &raw.to_le_bytes()[..6]);
+        let offset = 2 + place * 12;
+        put(&mut page, offset, &[*id, *flags, 0, *value, *value]);
+        put(&mut page, offset + 5, &raw.to_le_bytes()[..6]);
     }
     page[363] = 0x30;
     summed(page)
@@ -141,9 +141,9 @@ fn a_page_that_does_not_add_up_is_not_believed() {
 fn statistic(page: u8, entries: &[(usize, u64, u8)]) -> Vec<u8> {
     let mut bytes = vec![0; 512];
     bytes[2] = page;
-    for (at, value, flags) in entries {
-        put(&mut bytes, *at, &value.to_le_bytes());
-        bytes[at + 7] = *flags;
+    for (offset, value, flags) in entries {
+        put(&mut bytes, *offset, &value.to_le_bytes());
+        bytes[offset + 7] = *flags;
     }
     bytes
 }
@@ -185,7 +185,7 @@ fn device_statistics_go_before_attributes() {
 #[test]
 fn identify_of_ata_says_what_can_be_asked() {
     let mut reply = vec![0; 512];
-    let word = |reply: &mut Vec<u8>, at: usize, value: u16| put(reply, at * 2, &value.to_le_bytes());
+    let word = |reply: &mut Vec<u8>, offset: usize, value: u16| put(reply, offset * 2, &value.to_le_bytes());
     word(&mut reply, 82, 1);
     word(&mut reply, 83, 0x4000);
     word(&mut reply, 84, 0x20);
@@ -262,13 +262,13 @@ fn sense_data_in_both_forms_tells_a_sleeping_drive() {
 fn volume_page() -> Vec<u8> {
     let mut log = vec![0; volume::LOG_BYTES];
     put(&mut log, 0, &0x3c23_b510u32.to_le_bytes());
-    for (at, value) in [(56, 5_000_000u64), (64, 1), (72, 2), (80, 3), (88, 17), (512, 2), (2056, 1)] {
-        put(&mut log, at, &value.to_le_bytes());
+    for (offset, value) in [(56, 5_000_000u64), (64, 1), (72, 2), (80, 3), (88, 17), (512, 2), (2056, 1)] {
+        put(&mut log, offset, &value.to_le_bytes());
     }
-    for (at, lower, upper, count) in [(520, 0u64, 512u64, 90u32), (544, 512, 1024, 10), (2064, 0, 4096, 7)] {
-        put(&mut log, at, &lower.to_le_bytes());
-        put(&mut log, at + 8, &upper.to_le_bytes());
-        put(&mut log, at + 16, &count.to_le_bytes());
+    for (offset, lower, upper, count) in [(520, 0u64, 512u64, 90u32), (544, 512, 1024, 10), (2064, 0, 4096, 7)] {
+        put(&mut log, offset, &lower.to_le_bytes());
+        put(&mut log, offset + 8, &upper.to_le_bytes());
+        put(&mut log, offset + 16, &count.to_le_bytes());
     }
     log
 }

@@ -261,7 +261,7 @@ impl<'a> FrameBatch<'a> {
         if self.summary.ticks == 0 && !self.stopped {
             let why = self.summary.skipped.first().map_or("nothing was left out".into(), |s| {
                 let more = if s.times > 1 { format!(", {} times", s.times) } else { String::new() };
-                format!("left out: {}: {}{more}", s.at, s.because)
+                format!("left out: {}: {}{more}", s.context, s.because)
             });
             return Err(LogError::Empty { file: file.to_owned(), because: why });
         }

@@ -32,12 +32,12 @@ pub enum LogError {
         instead: &'static str,
     },
     /// It is of the format, and broken.
-    #[error("{file}: {at}: {because}")]
+    #[error("{file}: {context}: {because}")]
     Broken {
         /// The file.
         file: String,
         /// Where: `line 12, column 4`, `byte 8192`.
-        at: String,
+        context: String,
         /// What is wrong there.
         because: String,
     },
@@ -77,6 +77,6 @@ impl LogError {
 
     /// Something broken; `at` says where (`line 12, column 4`, `byte 8192`).
     pub fn broken(file: &str, context: impl Into<String>, because: impl Into<String>) -> LogError {
-        LogError::Broken { file: file.to_owned(), at: context.into(), because: because.into() }
+        LogError::Broken { file: file.to_owned(), context: context.into(), because: because.into() }
     }
 }

@@ -158,7 +158,7 @@ struct HostFilter {
     last: String,
     line: u64,
     given: Vec<u8>,
-    at: usize,
+    position: usize,
     skips: Rc<RefCell<Skips>>,
 }
 
@@ -166,7 +166,7 @@ impl HostFilter {
     fn new(from: Box<dyn Read>, place: HostPlace, host: String) -> HostFilter {
         let (current, last) = (String::new(), String::new());
         let from = BufReader::with_capacity(1 << 16, from);
-        HostFilter { from, place, host, current, last, line: 0, given: Vec::new(), at: 0, skips: Rc::default() }
+        HostFilter { from, place, host, current, last, line: 0, given: Vec::new(), position: 0, skips: Rc::default() }
     }
 
     /// The next line of the machine; false at the end.
@@ -187,7 +187,7 @@ impl HostFilter {
             if let Some(own) = own {
                 self.given = own.into_bytes();
                 self.given.extend_from_slice(end.as_bytes());
-                self.at = 0;
+                self.position = 0;
                 return Ok(true);
             }
         }
@@ -225,12 +225,12 @@ impl HostFilter {
 
 impl Read for HostFilter {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.given.len() && !self.next_line()? {
+        if self.position == self.given.len() && !self.next_line()? {
             return Ok(0);
         }
-        let count = to.len().min(self.given.len() - self.at);
-        to[..count].copy_from_slice(&self.given[self.at..self.at + count]);
-        self.at += count;
+        let count = to.len().min(self.given.len() - self.position);
+        to[..count].copy_from_slice(&self.given[self.position..self.position + count]);
+        self.position += count;
         Ok(count)
     }
 }
@@ -312,7 +312,7 @@ mod tests {
         let (values, summary) = read(&lines.concat(), None);
         assert!(values.starts_with(&[5.0, 5.0]));
         let skipped = summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.at == "line 4" && s.because.contains("without the machine")), "{skipped:?}");
+        assert!(skipped.iter().any(|s| s.context == "line 4" && s.because.contains("without the machine")), "{skipped:?}");
     }
 
     #[test]

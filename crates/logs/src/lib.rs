@@ -250,7 +250,7 @@ mod tests {
         let (ticks, summary) = broken(three_ticks);
         let summary = summary.unwrap();
         assert_eq!((ticks, summary.format, summary.ticks, summary.series, summary.values), (3, "made-up", 3, 1, 3));
-        assert_eq!((summary.skipped[0].at.as_str(), summary.skipped[0].times), ("the rest", 1));
+        assert_eq!((summary.skipped[0].context.as_str(), summary.skipped[0].times), ("the rest", 1));
         assert!(summary.skipped[0].because.contains("byte 9: cut off"));
         let (ticks, summary) = broken(nothing);
         assert!(ticks == 0 && summary.unwrap_err().to_string().contains("cut off"));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// The first place: line, column, byte or name.
-    pub at: String,
+    pub context: String,
     /// Why.
     pub because: String,
     /// How often, this first time included.
@@ -33,7 +33,7 @@ impl Skips {
             self.found[index].times += 1;
         } else if self.found.len() < MOST_REASONS {
             self.by_reason.insert(because.clone(), self.found.len());
-            self.found.push(Skip { at: context.into(), because, times: 1 });
+            self.found.push(Skip { context: context.into(), because, times: 1 });
         } else {
             self.others += 1;
         }
@@ -48,7 +48,7 @@ impl Skips {
     pub fn add_all(&mut self, other: Skips) {
         for skipped in other.found {
             let (because, times) = (skipped.because.clone(), skipped.times - 1);
-            self.add(skipped.at, skipped.because);
+            self.add(skipped.context, skipped.because);
             match self.by_reason.get(&because) {
                 Some(&index) => self.found[index].times += times,
                 None => self.others += times,
@@ -61,7 +61,7 @@ impl Skips {
     pub fn finish(mut self) -> Vec<Skip> {
         if self.others > 0 {
             let because = "other reasons, too many to list".to_owned();
-            self.found.push(Skip { at: "later".into(), because, times: self.others });
+            self.found.push(Skip { context: "later".into(), because, times: self.others });
         }
         self.found
     }

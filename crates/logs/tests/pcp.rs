@@ -422,7 +422,7 @@ fn lengths_that_lie_are_told_with_their_place() {
     assert!(got.skipped().contains(&"a record whose numbers contradict its length"), "{:?}", got.skipped());
     assert_eq!(got.times_ns.len(), 7, "only that record is lost");
     let summary = got.summary.expect("ticks");
-    assert!(summary.skipped.iter().any(|s| s.at.contains("byte 132")), "{:?}", summary.skipped);
+    assert!(summary.skipped.iter().any(|s| s.context.contains("byte 132")), "{:?}", summary.skipped);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn read_with(bytes: &[u8], options: &LogOptions) -> (Log, Result<ReadSummary, Lo
 fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
     let (log, summary) = read_with(text.as_ref(), &LogOptions::default());
     let skipped = summary.unwrap_or_else(|e| panic!("{e}")).skipped;
-    (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.at, s.because, s.times)).collect())
+    (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.context, s.because, s.times)).collect())
 }
 
 const HEAD: &str = r#""(PDH-CSV 4.0) (UTC)(0)","\\H\PhysicalDisk(0 C:)\Disk Reads/sec","\\H\Memory\Available MBytes""#;

@@ -49,7 +49,7 @@ impl Got {
 
     fn skipped(&self) -> Vec<String> {
         let summary = self.summary.as_ref().unwrap();
-        summary.skipped.iter().map(|s| format!("{}: {} x{}", s.at, s.because, s.times)).collect()
+        summary.skipped.iter().map(|s| format!("{}: {} x{}", s.context, s.because, s.times)).collect()
     }
 }
 
@@ -257,7 +257,7 @@ fn files_of_a_page_each_are_one_log() {
     let mut input = prometheus::joined(named(&paths)).unwrap();
     let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(summary.ticks, 3);
-    let skipped = &summary.skipped[0].at;
+    let skipped = &summary.skipped[0].context;
     assert!(skipped.ends_with("1.prom: line 28"), "{:?}", summary.skipped);
     assert!(!prometheus::are_pages(&named(&paths[..1])));
     assert!(!prometheus::are_pages(&named(&[paths[0].clone(), folder])));

@@ -80,9 +80,10 @@ impl SeriesFeed {
             let value = cell * series.scale;
             if !self.shot.names[place].is_total {
                 self.shot.values[place] = value;
-            } else if value > 0.0 {
-                // what a gap would have added is not known, and the total stays
-                self.shot.values[place] += value;
+            } else if !value.is_nan() {
+                // what a gap would have added is not known, and the total stays; what was never measured has no total
+                let before = self.shot.values[place];
+                self.shot.values[place] = value.max(0.0) + if before.is_nan() { 0.0 } else { before };
             }
         }
         let last = self.shot.values.iter_mut().rev();
@@ -115,7 +116,7 @@ impl SeriesFeed {
         for (place, (named, column)) in all.iter().enumerate() {
             let kept = old.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
             values.push(match column {
-                Some(_) if named.is_total => kept.unwrap_or(0.0),
+                Some(_) if named.is_total => kept.unwrap_or(f64::NAN),
                 Some(_) => f64::NAN,
                 None => 1.0,
             });
@@ -250,5 +251,16 @@ mod tests {
         has("diskwright_memory_size_bytes 2048000");
         has("diskwright_device_info{class=\"rotational\",device=\"sda\",kind=\"disk\"} 1");
         has("diskwright_time_seconds 6.5");
+    }
+
+    #[test]
+    fn what_was_never_measured_has_no_total() {
+        let (mut feed, schema) = (SeriesFeed::new(), schema(&["old", "idle"]));
+        for cell in [f64::NAN, 0.0] {
+            feed.tick(Tick { time_ns: 1, elapsed_ns: 1 }, &schema, &[1.0, f64::NAN, cell]);
+        }
+        let page = page(feed.shot());
+        assert!(!page.contains("device=\"old\""), "{page}");
+        assert!(page.contains("read_time_seconds_total{device=\"idle\"} 0\n"), "{page}");
     }
 }

@@ -88,7 +88,7 @@ pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, 
     }
     rows.finish(trace.devices());
     for skip in trace.summary().skipped {
-        rows.batch.skip(skip.at, skip.because);
+        rows.batch.skip(skip.context, skip.because);
     }
     Ok(rows.batch.finish(&file)?)
 }

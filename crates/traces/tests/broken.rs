@@ -133,8 +133,8 @@ fn rubbish_in_the_middle_costs_only_itself() {
             assert!(requests.len() + 1 >= count, "{id}: {} of {count}", requests.len());
             if id != "blkparse" {
                 assert_eq!(summary.skipped.len(), 1, "{id}: {summary:?}");
-                let at = &summary.skipped[0].at;
-                assert!(["byte 480", "byte 320", "line 11"].iter().any(|place| at.ends_with(place)), "{id}: {at}");
+                let context = &summary.skipped[0].context;
+                assert!(["byte 480", "byte 320", "line 11"].iter().any(|place| context.ends_with(place)), "{id}: {context}");
             }
         }
     }

@@ -213,7 +213,7 @@ impl BundleSkips {
             return foreign::tell_skipped(Path::new(&log.name), summary);
         }
         for skip in &summary.skipped {
-            let first = || (format!("{}: {}", log.name, skip.at), 0);
+            let first = || (format!("{}: {}", log.name, skip.context), 0);
             self.reasons.entry(skip.because.clone()).or_insert_with(first).1 += skip.times;
         }
     }

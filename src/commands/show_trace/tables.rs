@@ -91,7 +91,7 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     );
     for skipped in &summary.skipped {
         let times = if skipped.times == 1 { "once".to_owned() } else { format!("{} times", skipped.times) };
-        lines.push(format!("left out {times}, first at {}: {}", skipped.at, skipped.because));
+        lines.push(format!("left out {times}, first at {}: {}", skipped.context, skipped.because));
     }
     lines
 }

@@ -21,7 +21,7 @@ fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
         Some(inner) => {
             let behind = |index: usize| inner.as_bytes().get(index + 2..index + 4);
             let is_end = |index: &usize| matches!(behind(*index), Some([state, b' ']) if state.is_ascii_alphabetic());
-            let end = inner.match_indices(") ").map(|(at, _)| at).find(is_end)?;
+            let end = inner.match_indices(") ").map(|(index, _)| index).find(is_end)?;
             (&inner[..end], &inner[end + 2..])
         }
         None => rest.split_once(' ')?,

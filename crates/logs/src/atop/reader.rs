@@ -127,12 +127,12 @@ impl AtopLog<'_, '_> {
         }
         // a number that is cut is another number
         if lines.is_cut() {
-            self.batch.skip(lines.at(), "the last line is incomplete and is left out");
+            self.batch.skip(lines.context(), "the last line is incomplete and is left out");
             return;
         }
         let text = String::from_utf8_lossy(line);
         let Some(parsed) = AtopLine::of(&text) else {
-            self.batch.skip(lines.at(), "not a line of atop -P");
+            self.batch.skip(lines.context(), "not a line of atop -P");
             return;
         };
         if !self.is_of_host(&parsed, lines) {
@@ -149,14 +149,14 @@ impl AtopLog<'_, '_> {
         };
         if !fits {
             self.batch
-                .skip(lines.at(), "a line with fewer fields than its label has, or text where a number should be");
+                .skip(lines.context(), "a line with fewer fields than its label has, or text where a number should be");
         }
     }
 
     fn is_of_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| line.host.to_owned());
         if !same_host(chosen, line.host) {
-            self.batch.skip_host(lines.at(), line.host);
+            self.batch.skip_host(lines.context(), line.host);
             return false;
         }
         if self.host.is_empty() {
@@ -187,7 +187,7 @@ impl AtopLog<'_, '_> {
     fn hand_over(&mut self, lines: &LineCursor<'_>) {
         let Some((epoch, interval)) = self.current.take() else { return };
         if let Some(because) = self.since_boot.take() {
-            self.batch.skip(lines.at(), because);
+            self.batch.skip(lines.context(), because);
             return;
         }
         let time_ns = epoch * S;
@@ -205,11 +205,11 @@ impl AtopLog<'_, '_> {
         if interval == 0 {
             self.row.clear();
             self.processes.clear();
-            self.batch.skip(lines.at(), "a sample with an interval of zero");
+            self.batch.skip(lines.context(), "a sample with an interval of zero");
             return;
         }
         let elapsed = interval.saturating_mul(S as u64);
-        self.row.emit(self.batch, time_ns, Some(elapsed), &|| format!("the sample before {}", lines.at()));
+        self.row.emit(self.batch, time_ns, Some(elapsed), &|| format!("the sample before {}", lines.context()));
         let seconds = interval as f64;
         self.processes.take_all().for_each(|row| self.tables.add(row, seconds));
         self.tables.tick(self.batch, time_ns, seconds);

@@ -118,7 +118,7 @@ impl RawLog<'_, '_> {
             self.hand_over(lines);
             let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
             if !same_host(chosen, &self.header.machine.host) {
-                self.batch.skip_host(lines.at(), &self.header.machine.host);
+                self.batch.skip_host(lines.context(), &self.header.machine.host);
                 self.is_passing = true;
                 return;
             }
@@ -129,7 +129,7 @@ impl RawLog<'_, '_> {
                     self.current = Some(time_ns);
                     self.totals.begin();
                 }
-                None => self.batch.skip(lines.at(), "a sample time that cannot be read"),
+                None => self.batch.skip(lines.context(), "a sample time that cannot be read"),
             }
             return;
         }
@@ -137,12 +137,12 @@ impl RawLog<'_, '_> {
             return;
         }
         if self.current.is_none() {
-            self.batch.skip(lines.at(), "a line without a sample time above it");
+            self.batch.skip(lines.context(), "a line without a sample time above it");
             return;
         }
         // a number that is cut is another number
         if lines.is_cut() {
-            self.batch.skip(lines.at(), "the last line is incomplete and is left out");
+            self.batch.skip(lines.context(), "the last line is incomplete and is left out");
             return;
         }
         if line.starts_with(b"proc") && line.get(4) == Some(&b':') {
@@ -173,7 +173,7 @@ impl RawLog<'_, '_> {
             let Some(word) = numbers.nth(place - index) else { break };
             index = place + 1;
             let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok()) else {
-                self.batch.skip(lines.at(), "text where a number should be");
+                self.batch.skip(lines.context(), "text where a number should be");
                 return;
             };
             let value = if *is_total { self.totals.added(*column, value) } else { value };
@@ -214,7 +214,7 @@ impl RawLog<'_, '_> {
     fn hand_over(&mut self, lines: &LineCursor<'_>) {
         let Some(time_ns) = self.current.take() else { return };
         if self.totals.back > 0 {
-            self.batch.skip(lines.at(), "totals went back: the machine was restarted, or a device was exchanged");
+            self.batch.skip(lines.context(), "totals went back: the machine was restarted, or a device was exchanged");
         }
         self.hand_processes_over(time_ns);
         if self.row.is_empty() && self.before_ns.is_some() {
@@ -225,7 +225,7 @@ impl RawLog<'_, '_> {
             self.batch.topology(time_ns, &self.header.machine);
         }
         let since = self.before_ns.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
-        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.at()));
+        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.context()));
         self.before_ns = Some(time_ns);
     }
 

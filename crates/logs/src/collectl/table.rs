@@ -134,12 +134,12 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 impl TableLog<'_, '_> {
     fn data(&mut self, lines: &LineCursor<'_>) {
         if self.plan.is_empty() || !lines.line()[0].is_ascii_digit() {
-            self.batch.skip(lines.at(), "neither headings nor a row under headings");
+            self.batch.skip(lines.context(), "neither headings nor a row under headings");
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
         if !same_host(chosen, &self.header.machine.host) {
-            self.batch.skip_host(lines.at(), &self.header.machine.host);
+            self.batch.skip_host(lines.context(), &self.header.machine.host);
             return;
         }
         let (bytes, length) = lines.padded();
@@ -149,7 +149,7 @@ impl TableLog<'_, '_> {
         let time = self.time(&text(DATE), &text(CLOCK), &text(EPOCH));
         let Some(time_ns) = time.filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.plan)) else {
             self.row.clear();
-            self.batch.skip(lines.at(), "a row without a readable time");
+            self.batch.skip(lines.context(), "a row without a readable time");
             return;
         };
         if !self.is_announced {
@@ -159,28 +159,28 @@ impl TableLog<'_, '_> {
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         let elapsed = if self.is_first { Some(0) } else { since.map(i64::unsigned_abs) };
         (self.before_ns, self.is_first) = (Some(time_ns), false);
-        self.row.emit(self.batch, time_ns, elapsed, &|| lines.at());
+        self.row.emit(self.batch, time_ns, elapsed, &|| lines.context());
     }
 
     fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
         let columns = self.plan.len();
         if fit.cells < columns {
-            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+            self.batch.skip(lines.context(), "a row with fewer cells than headings");
         } else if fit.cells > columns {
             // a trailing separator is no cell
             let line = lines.line();
             if fit.cells > columns + 1 || line.last() != Some(&self.separator) {
-                self.batch.skip(lines.at(), "a row with more cells than headings");
+                self.batch.skip(lines.context(), "a row with more cells than headings");
             }
         }
         if fit.odd > 0 {
-            self.batch.skip(lines.at(), "text where a number should be");
+            self.batch.skip(lines.context(), "text where a number should be");
         }
         if lines.is_cut() && fit.cells <= columns {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = self.plan[fit.cells - 1] {
                 self.row.cells[column as usize] = f64::NAN;
             }
-            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
+            self.batch.skip(lines.context(), "the last line is incomplete: its last cell is left out");
         }
     }
 

@@ -100,7 +100,7 @@ impl DstatLog<'_, '_> {
                 if self.heading.is_unit_unknown {
                     let because = "it is not said whether disks, interfaces and swapping are counted in bytes (dstat) \
                                    or bits (dool): these columns are left out";
-                    self.skip(lines.at(), because);
+                    self.skip(lines.context(), because);
                 }
             }
             None if cells.len() > 1 || self.heading.plan.is_empty() && super::title::program(&cells[0]).is_none() => {
@@ -108,10 +108,10 @@ impl DstatLog<'_, '_> {
                 if cells.len() > 1 || !self.title.host.is_empty() {
                     self.groups = Some(cells);
                 } else {
-                    self.skip(lines.at(), "neither a title nor a heading nor a row");
+                    self.skip(lines.context(), "neither a title nor a heading nor a row");
                 }
             }
-            None => self.skip(lines.at(), "neither a title nor a heading nor a row"),
+            None => self.skip(lines.context(), "neither a title nor a heading nor a row"),
         }
     }
 
@@ -126,12 +126,12 @@ impl DstatLog<'_, '_> {
     fn data(&mut self, lines: &LineCursor<'_>) {
         if self.heading.plan.is_empty() {
             self.groups = None;
-            self.skip(lines.at(), "a row without headings above it");
+            self.skip(lines.context(), "a row without headings above it");
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
         if !same_host(chosen, &self.title.host) {
-            self.batch.skip_host(lines.at(), &self.title.host);
+            self.batch.skip_host(lines.context(), &self.title.host);
             return;
         }
         let (bytes, length) = lines.padded();
@@ -141,14 +141,14 @@ impl DstatLog<'_, '_> {
         self.rows += 1;
         let Some(time_ns) = time else {
             self.row.clear();
-            self.skip(lines.at(), "a row without a readable time");
+            self.skip(lines.context(), "a row without a readable time");
             return;
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         self.before_ns = Some(time_ns);
         if self.rows == 1 && self.title.is_first_since_boot() {
             self.row.clear();
-            self.skip(lines.at(), "the first row of dstat and dool covers the time since boot");
+            self.skip(lines.context(), "the first row of dstat and dool covers the time since boot");
             return;
         }
         if !self.is_announced {
@@ -159,25 +159,25 @@ impl DstatLog<'_, '_> {
         }
         // what was between two runs is a gap, and no row's time
         let elapsed = if self.rows == 1 { Some(0) } else { since.map(i64::unsigned_abs) };
-        self.row.emit(self.batch, time_ns, elapsed, &|| lines.at());
+        self.row.emit(self.batch, time_ns, elapsed, &|| lines.context());
     }
 
     /// Tells of cells that are missing, too many, cut or no numbers.
     fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
         let columns = self.heading.plan.len();
         if fit.cells < columns {
-            self.skip(lines.at(), "a row with fewer cells than headings");
+            self.skip(lines.context(), "a row with fewer cells than headings");
         } else if fit.cells > columns {
-            self.skip(lines.at(), "a row with more cells than headings");
+            self.skip(lines.context(), "a row with more cells than headings");
         }
         if fit.odd > 0 {
-            self.skip(lines.at(), "text where a number should be");
+            self.skip(lines.context(), "text where a number should be");
         }
         if lines.is_cut() && fit.cells <= columns {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cells - 1] {
                 self.row.cells[column as usize] = f64::NAN;
             }
-            self.skip(lines.at(), "the last line is incomplete: its last cell is left out");
+            self.skip(lines.context(), "the last line is incomplete: its last cell is left out");
         }
     }
 

@@ -50,7 +50,7 @@ fn a_log_of_dstat() {
     assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [47e3, 48e3, 49e3]);
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str()), ("dstat-csv", "db1"));
-    let told: Vec<_> = summary.skipped.iter().map(|s| (s.at.as_str(), s.because.as_str())).collect();
+    let told: Vec<_> = summary.skipped.iter().map(|s| (s.context.as_str(), s.because.as_str())).collect();
     assert_eq!(told, [("line 8", "the first row of dstat and dool covers the time since boot")]);
     // its zone is told
     assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);

@@ -115,7 +115,7 @@ impl NmonLog<'_, '_> {
             return Ok(());
         }
         let Some(first) = memchr::memchr(self.delimiter, line) else {
-            self.batch.skip(lines.at(), "a line without cells");
+            self.batch.skip(lines.context(), "a line without cells");
             return Ok(());
         };
         let second = memchr::memchr(self.delimiter, &line[first + 1..]).map_or(line.len(), |end| first + 1 + end);
@@ -128,7 +128,7 @@ impl NmonLog<'_, '_> {
             if is_tag(&texts[0]) && texts.len() > 2 {
                 self.heading(&texts, lines);
             } else if !is_tag(&texts[0]) {
-                self.batch.skip(lines.at(), "not a line of nmon");
+                self.batch.skip(lines.context(), "not a line of nmon");
             }
             return Ok(());
         };
@@ -149,7 +149,7 @@ impl NmonLog<'_, '_> {
         match self.places.get(&tag) {
             Some(&index) => self.sections[index].1 = section,
             None if self.sections.len() >= MOST_SECTIONS => {
-                self.batch.skip(lines.at(), "too many sections for one log")
+                self.batch.skip(lines.context(), "too many sections for one log")
             }
             None => {
                 self.places.insert(tag.clone(), self.sections.len());
@@ -186,7 +186,7 @@ impl NmonLog<'_, '_> {
         if same_host(chosen, &self.machine.host) {
             return true;
         }
-        self.batch.skip_host(lines.at(), &self.machine.host);
+        self.batch.skip_host(lines.context(), &self.machine.host);
         false
     }
 
@@ -195,7 +195,7 @@ impl NmonLog<'_, '_> {
         self.hand_over(lines);
         let texts = cells::texts(lines.line(), self.delimiter);
         let Some(local) = self.local(&texts).filter(|_| !lines.is_cut()) else {
-            self.batch.skip(lines.at(), "a snapshot without a readable time");
+            self.batch.skip(lines.context(), "a snapshot without a readable time");
             return;
         };
         let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
@@ -224,7 +224,7 @@ impl NmonLog<'_, '_> {
         let found =
             if is_next { Some(after) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
         let Some((_, section)) = found.and_then(|index| self.sections.get(index)) else {
-            self.batch.skip(lines.at(), "a row of a section without headings");
+            self.batch.skip(lines.context(), "a row of a section without headings");
             return Ok(());
         };
         self.section = found.unwrap_or(0);
@@ -246,13 +246,13 @@ impl NmonLog<'_, '_> {
             if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = section.plan.get(fit.cells - 1) {
                 row[*column as usize] = f64::NAN;
             }
-            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
+            self.batch.skip(lines.context(), "the last line is incomplete: its last cell is left out");
         } else if fit.cells < section.plan.len() && !is_short_by_blanks(&section.plan[fit.cells..]) {
-            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+            self.batch.skip(lines.context(), "a row with fewer cells than headings");
         }
         // some sections end their rows with a delimiter, or with cells that have no heading
         if fit.odd > 0 {
-            self.batch.skip(lines.at(), "text where a number should be");
+            self.batch.skip(lines.context(), "text where a number should be");
         }
         if is_current {
             return Ok(());
@@ -268,7 +268,7 @@ impl NmonLog<'_, '_> {
         if self.held_cells > MOST_HELD {
             let because = "rows without their moment (ZZZZ) over more than fits into memory; a file that was not \
                            sorted is read at any size";
-            return Err(LogError::broken(lines.name(), lines.at(), because));
+            return Err(LogError::broken(lines.name(), lines.context(), because));
         }
         Ok(self.held.entry(number).or_default())
     }
@@ -283,7 +283,7 @@ impl NmonLog<'_, '_> {
             return Ok(());
         }
         let Some(process) = self.top.row(&texts).filter(|_| !lines.is_cut()) else {
-            self.batch.skip(lines.at(), "a process that does not fit its headings");
+            self.batch.skip(lines.context(), "a process that does not fit its headings");
             return Ok(());
         };
         match self.current {
@@ -310,7 +310,7 @@ impl NmonLog<'_, '_> {
 
     fn tick(&mut self, time_ns: i64, lines: &LineCursor<'_>) {
         if self.row.is_empty() {
-            self.batch.skip(lines.at(), "a snapshot without values");
+            self.batch.skip(lines.context(), "a snapshot without values");
             return;
         }
         let seconds = self.seconds(time_ns);
@@ -321,7 +321,7 @@ impl NmonLog<'_, '_> {
             self.batch.topology(time_ns, &self.machine);
         }
         self.row
-            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the sample before {}", lines.at()));
+            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the sample before {}", lines.context()));
         self.processes.tick(self.batch, time_ns, seconds);
         self.before_ns = Some(time_ns);
         self.is_first = false;
@@ -335,7 +335,7 @@ impl NmonLog<'_, '_> {
         held.sort_by_key(|held| held.time_ns);
         for held in held {
             let Some(time_ns) = held.time_ns else {
-                self.batch.skip(lines.at(), "rows whose snapshot line (ZZZZ) is missing");
+                self.batch.skip(lines.context(), "rows whose snapshot line (ZZZZ) is missing");
                 continue;
             };
             held.cells.into_iter().for_each(|(column, value)| self.row.cells[column as usize] = value);

@@ -57,13 +57,13 @@ impl NtProcesses {
     /// The processes of a schema.
     pub fn of(schema: &Schema) -> NtProcesses {
         let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
-        let mut at: HashMap<&str, usize> = HashMap::new();
+        let mut indexes: HashMap<&str, usize> = HashMap::new();
         let mut all: Vec<NtProcess> = Vec::new();
         for (column, series) in schema.series.iter().enumerate() {
             let name = series.instance.as_str();
             let is_process = !name.is_empty() && !["_total", "idle"].iter().any(|n| name.eq_ignore_ascii_case(n));
             let (Some(&kind), true) = (kinds.get(series.counter.as_str()), is_process) else { continue };
-            let index = *at.entry(name).or_insert_with(|| {
+            let index = *indexes.entry(name).or_insert_with(|| {
                 all.push(NtProcess { name: name.to_owned(), columns: [None; COUNTERS.len()] });
                 all.len() - 1
             });

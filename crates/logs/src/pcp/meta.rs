@@ -126,7 +126,7 @@ impl Domain {
         self.table.extend_from_slice(name);
         match self.instances.binary_search_by_key(&instance, |i| i.0) {
             Ok(index) => self.instances[index] = place,
-            Err(at) => self.instances.insert(at, place),
+            Err(index) => self.instances.insert(index, place),
         }
     }
 

@@ -33,7 +33,7 @@ impl RecordFault {
 /// Reads records one by one.
 pub(super) struct RecordReader<R> {
     inner: R,
-    at: u64,
+    offset: u64,
     /// Where the record in `body` begins.
     from: u64,
     body: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct RecordReader<R> {
 
 impl<R: Read> RecordReader<R> {
     pub fn new(inner: R) -> RecordReader<R> {
-        RecordReader { inner, at: 0, from: 0, body: Vec::new() }
+        RecordReader { inner, offset: 0, from: 0, body: Vec::new() }
     }
 
     /// Byte (unpacked) at which the last record began.
@@ -56,7 +56,7 @@ impl<R: Read> RecordReader<R> {
 
     /// Goes to the next record; false at the end.
     pub fn next(&mut self) -> Result<bool, RecordFault> {
-        self.from = self.at;
+        self.from = self.offset;
         let mut length = [0; 4];
         match fill(&mut self.inner, &mut length).map_err(RecordFault::Io)? {
             0 => return Ok(false),
@@ -76,7 +76,7 @@ impl<R: Read> RecordReader<R> {
         if got as u64 != rest {
             return Err(RecordFault::Cut);
         }
-        self.at += u64::from(length);
+        self.offset += u64::from(length);
         if !self.body.ends_with(&length.to_be_bytes()) {
             return Err(RecordFault::Broken("a record whose two lengths differ"));
         }

@@ -18,8 +18,8 @@ const SECONDS: [f64; 6] = [1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0];
 impl Units {
     /// From the descriptor's word.
     pub fn unpack(word: u32) -> Units {
-        let nibble = |at: u32| (word >> at & 15) as u8;
-        let signed = |at: u32| ((nibble(at) << 4).cast_signed()) >> 4;
+        let nibble = |bit: u32| (word >> bit & 15) as u8;
+        let signed = |bit: u32| ((nibble(bit) << 4).cast_signed()) >> 4;
         Units {
             space: signed(28),
             time: signed(24),

@@ -14,7 +14,7 @@ const MOST_LINE: usize = 64 << 20;
 pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
     /// Where the lines begin that were not taken yet.
-    at: usize,
+    position: usize,
     /// Behind the last line end.
     whole: usize,
     /// Behind the last byte that was read.
@@ -25,17 +25,17 @@ pub(crate) struct LineBuffer {
 
 impl LineBuffer {
     pub fn new() -> LineBuffer {
-        LineBuffer { bytes: vec![0; CHUNK + PADDING], at: 0, whole: 0, end: 0, is_last: false, unfinished: false }
+        LineBuffer { bytes: vec![0; CHUNK + PADDING], position: 0, whole: 0, end: 0, is_last: false, unfinished: false }
     }
 
     /// The bytes, with room behind them, and where the lines lie in them.
     pub fn lines(&self) -> (&[u8], usize, usize) {
-        (&self.bytes, self.at, self.whole)
+        (&self.bytes, self.position, self.whole)
     }
 
     /// The lines before `at` are done with.
     pub fn take_until(&mut self, index: usize) {
-        self.at = index.min(self.whole);
+        self.position = index.min(self.whole);
     }
 
     /// True where the last line of all has no end; one was put behind it.
@@ -48,11 +48,11 @@ impl LineBuffer {
     /// # Errors
     /// When the system refuses, or a line has no end.
     pub fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
-        if self.at < self.whole {
+        if self.position < self.whole {
             return Ok(true);
         }
         self.bytes.copy_within(self.whole..self.end, 0);
-        (self.at, self.end, self.whole) = (0, self.end - self.whole, 0);
+        (self.position, self.end, self.whole) = (0, self.end - self.whole, 0);
         while !self.is_last {
             if self.end + PADDING >= self.bytes.len() {
                 if self.end > MOST_LINE {

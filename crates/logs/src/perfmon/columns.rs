@@ -29,9 +29,9 @@ pub(super) struct PerfmonColumns {
 /// Host by host, how many columns it has, in the order of their appearance.
 fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
-    let mut at: HashMap<String, usize> = HashMap::new();
+    let mut indexes: HashMap<String, usize> = HashMap::new();
     for path in paths {
-        let index = *at.entry(path.host.to_lowercase()).or_insert_with(|| {
+        let index = *indexes.entry(path.host.to_lowercase()).or_insert_with(|| {
             found.push((path.host.clone(), 0));
             found.len() - 1
         });

@@ -99,13 +99,13 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 }
                 Err(error) => break Err(LogError::io(&self.file, error)),
             }
-            let (bytes, mut at, end) = buffer.lines();
-            while at < end && !self.batch.is_stopped() {
-                at = match self.log.take() {
-                    None => self.begin(bytes, at)?,
+            let (bytes, mut position, end) = buffer.lines();
+            while position < end && !self.batch.is_stopped() {
+                position = match self.log.take() {
+                    None => self.begin(bytes, position)?,
                     Some(mut log) => {
                         let unfinished = buffer.is_unfinished();
-                        let next = self.rows(&mut log, bytes, at, end, unfinished);
+                        let next = self.rows(&mut log, bytes, position, end, unfinished);
                         if next < end && !self.batch.is_stopped() {
                             // another header
                             self.hand_over(&mut log);
@@ -124,7 +124,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if self.batch.is_stopped() {
                 return Ok(());
             }
-            buffer.take_until(at);
+            buffer.take_until(position);
         };
         if let Some(mut log) = self.log.take() {
             self.hand_over(&mut log);
@@ -303,8 +303,8 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             let cells = log.frame.column_mut(column);
             for cell in cells.iter_mut().filter(|c| **c < 0.0) {
                 *cell = f64::NAN;
-                let at = &log.names[column];
-                self.batch.skip(at.as_str(), "a value below zero, which this counter cannot have");
+                let name = &log.names[column];
+                self.batch.skip(name.as_str(), "a value below zero, which this counter cannot have");
             }
         }
     }

@@ -87,7 +87,7 @@ pub(super) fn read(
 
 impl BlgReader<'_, '_> {
     fn event(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
-        let context = || format!("byte {}", event.at);
+        let context = || format!("byte {}", event.offset);
         match event.kind {
             trace::NAMES => {
                 if !list::names(&event.content, &mut self.names) {
@@ -112,14 +112,14 @@ impl BlgReader<'_, '_> {
     fn sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let (records, broken) = sample::records(&event.content);
         if let Some(place) = broken {
-            let context = format!("byte {}, record at {place}", event.at);
+            let context = format!("byte {}, record at {place}", event.offset);
             self.skips.add(context, "a sample whose records do not fit their lengths");
         }
         let mut clock = BlgTime::default();
         let mut named: HashMap<u32, Vec<String>> = HashMap::new();
         let wanted = std::mem::take(&mut self.wanted);
         for (turn, record) in records.iter().enumerate() {
-            let context = format!("byte {}, record at {}", event.at, record.at);
+            let context = format!("byte {}, record at {}", event.offset, record.offset);
             let wanted = wanted.get(turn);
             let understood = match record.kind {
                 1 | 2 => wanted.is_some_and(|w| self.listed(turn, w, record, &mut clock, &context)),
@@ -141,7 +141,7 @@ impl BlgReader<'_, '_> {
         };
         let time_ns = utc.and_then(|utc| utc.checked_sub(EPOCH)?.checked_mul(100));
         let Some(time_ns) = time_ns else {
-            self.skips.add(format!("byte {}", event.at), "a sample with an invalid time");
+            self.skips.add(format!("byte {}", event.offset), "a sample with an invalid time");
             return Ok(());
         };
         self.begin(time_ns);
@@ -300,8 +300,8 @@ impl BlgReader<'_, '_> {
                 object.counters.iter().map(|d| cook::known(d.kind).map(|kind| (kind, path(d)))).collect()
             };
             let columns = self.rows.columns(group, &instance, &mut make);
-            if let Some((at, column)) = own.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
-                && let Some(raw) = object.raw(at, values, head)
+            if let Some((index, column)) = own.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
+                && let Some(raw) = object.raw(index, values, head)
             {
                 self.rows.identify(&columns, column, raw.value);
             }

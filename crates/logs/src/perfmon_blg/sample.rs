@@ -11,7 +11,7 @@ use super::cook::{self, CompanionValue, RawCounter};
 pub(super) struct SampleRecord<'a> {
     pub kind: u8,
     /// Where it begins in the sample.
-    pub at: usize,
+    pub offset: usize,
     /// Without its head of eight bytes.
     pub body: ByteView<'a>,
 }
@@ -36,7 +36,7 @@ pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) 
             continue;
         }
         let Some(body) = bytes.part(index + 8, size - 8) else { return (found, Some(index)) };
-        found.push(SampleRecord { kind: head[3], at: index, body });
+        found.push(SampleRecord { kind: head[3], offset: index, body });
         index += size;
     }
     (found, None)

@@ -71,7 +71,7 @@ pub(super) struct BlgEvent {
     /// Local time, 100 ns since 1601.
     pub time: u64,
     /// Where its first part begins in the file.
-    pub at: u64,
+    pub offset: u64,
     pub content: Vec<u8>,
 }
 
@@ -105,7 +105,7 @@ impl<R: Read> BlgTrace<R> {
             }
             if !self.fill(skips)? {
                 for (_, (_, event)) in self.parts.drain() {
-                    skips.add(format!("byte {}", event.at), "the file ends inside an event of several parts");
+                    skips.add(format!("byte {}", event.offset), "the file ends inside an event of several parts");
                 }
                 return Ok(None);
             }
@@ -161,7 +161,7 @@ impl<R: Read> BlgTrace<R> {
         }
         let (part, of) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
         let found =
-            BlgEvent { kind: event.0[4], time: event.u64(16)?, at: offset, content: event.0[CONTENT..].to_vec() };
+            BlgEvent { kind: event.0[4], time: event.u64(16)?, offset, content: event.0[CONTENT..].to_vec() };
         self.join(found, part, of, skips)
     }
 
@@ -171,7 +171,7 @@ impl<R: Read> BlgTrace<R> {
             return Some(event);
         }
         let kind = event.kind;
-        let here = format!("byte {}", event.at);
+        let here = format!("byte {}", event.offset);
         let (count, whole) = match self.parts.remove(&kind) {
             None if part == 1 => (1, event),
             Some((before, mut whole)) if part == before + 1 && whole.time == event.time => {
@@ -183,7 +183,7 @@ impl<R: Read> BlgTrace<R> {
                 (part, whole)
             }
             Some((_, whole)) => {
-                skips.add(format!("byte {}", whole.at), "an event that lacks parts");
+                skips.add(format!("byte {}", whole.offset), "an event that lacks parts");
                 if part != 1 {
                     return None;
                 }

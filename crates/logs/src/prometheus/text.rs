@@ -241,13 +241,13 @@ impl<'b, 'a> Pages<'b, 'a> {
 
     fn sample(&mut self, number: u64, sample: &ExpositionSample<'_>) -> Result<(), LogError> {
         let index = match self.by_key.get(sample.key) {
-            Some(&at) => at,
+            Some(&known) => known,
             None if self.raws.len() >= MOST_SERIES => {
                 self.batch.skip(format!("{}line {number}", self.place), "more series than the limit (50000)");
                 return Ok(());
             }
             None => match self.add_series(sample) {
-                Ok(at) => at,
+                Ok(added) => added,
                 Err(because) => {
                     self.batch.skip(format!("{}line {number}", self.place), because);
                     return Ok(());

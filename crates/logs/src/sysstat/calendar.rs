@@ -115,7 +115,7 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
         return None;
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let clock = (0..words.len()).find_map(|at| clock(&words, at))?;
+    let clock = (0..words.len()).find_map(|index| clock(&words, index))?;
     let mut rest = Vec::new();
     let mut zone = clock.zone;
     for (index, word) in words.iter().enumerate().filter(|(index, _)| !clock.words.contains(index)) {
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn other_forms_signs_and_labels() {
-        let at = |hours: i64| Some((LOCAL, ZoneHint::Offset(hours * 3600)));
+        let zone = |hours: i64| Some((LOCAL, ZoneHint::Offset(hours * 3600)));
         let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
         for (text, expected) in [
             ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
@@ -515,14 +515,14 @@ mod tests {
             ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
             ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
             ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),
-            ("Mon, 23 Nov 2026 17:12:34 +0100", at(1)),
-            ("2026-11-23T17:12:34,123456789+01:00", at(1)),
-            ("2026-11-23 17:12:34.5+01:00", at(1)),
-            ("2026-11-23T17:12:34Z", at(0)),
-            ("lundi 23 novembre 2026, 17:12:34 (UTC+0100)", at(1)),
-            ("1795453954", at(0)),
-            ("@1795453954.25", at(0)),
-            ("1795453954250", at(0)),
+            ("Mon, 23 Nov 2026 17:12:34 +0100", zone(1)),
+            ("2026-11-23T17:12:34,123456789+01:00", zone(1)),
+            ("2026-11-23 17:12:34.5+01:00", zone(1)),
+            ("2026-11-23T17:12:34Z", zone(0)),
+            ("lundi 23 novembre 2026, 17:12:34 (UTC+0100)", zone(1)),
+            ("1795453954", zone(0)),
+            ("@1795453954.25", zone(0)),
+            ("1795453954250", zone(0)),
             ("23/11/2026 17:12:34", Some((LOCAL, ZoneHint::Nothing))),
             ("11/23/2026 05:12:34 PM", Some((LOCAL, ZoneHint::Nothing))),
         ] {

@@ -198,8 +198,8 @@ mod tests {
         let machine = SysstatMachine::default();
         let mut error = None;
         for (line, (time_ns, table)) in feed.iter().enumerate() {
-            let at = ValueOrigin { file: "x", line: line as u64 + 1, time_ns: *time_ns, elapsed_ns: None };
-            if let Err(e) = collector.put(&at, [table, "tps", ""], 1.0) {
+            let origin = ValueOrigin { file: "x", line: line as u64 + 1, time_ns: *time_ns, elapsed_ns: None };
+            if let Err(e) = collector.put(&origin, [table, "tps", ""], 1.0) {
                 error = Some(e.to_string());
                 break;
             }

@@ -87,11 +87,11 @@ impl Reports {
     /// instance's heading among them.
     pub fn by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
         let instance = |report: &SysstatReport| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
-        let known = |report: &SysstatReport, at: Option<usize>| {
-            let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != at).map(|(_, h)| *h);
+        let known = |report: &SysstatReport, instance: Option<usize>| {
+            let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != instance).map(|(_, h)| *h);
             let known = headings.iter().filter(|h| report.column(h).is_some()).count();
             let starts = first.is_some_and(|first| report.starts.iter().any(|s| s == first));
-            let by_row = at.is_some() && report.columns.is_empty() && report.starts.is_empty();
+            let by_row = instance.is_some() && report.columns.is_empty() && report.starts.is_empty();
             2 * known + 3 * usize::from(starts) + usize::from(by_row)
         };
         let mut best = None;

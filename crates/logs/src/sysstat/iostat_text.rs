@@ -466,7 +466,7 @@ mod tests {
         assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0; 3]);
         let summary = read.summary.unwrap();
         assert_eq!(summary.series, 3);
-        assert!(summary.skipped.iter().any(|s| s.at == "group ALL"), "{:?}", summary.skipped);
+        assert!(summary.skipped.iter().any(|s| s.context == "group ALL"), "{:?}", summary.skipped);
     }
 
     #[test]
@@ -537,7 +537,7 @@ mod tests {
         let summary = read.summary.unwrap();
         assert_eq!(summary.host, "db1");
         let other = summary.skipped.iter().find(|s| s.because.contains("neither headings")).unwrap();
-        assert_eq!((other.at.as_str(), other.times), ("line 1", 5));
+        assert_eq!((other.context.as_str(), other.times), ("line 1", 5));
     }
 
     #[test]

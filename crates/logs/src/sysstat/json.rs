@@ -34,22 +34,22 @@ pub enum TokenStop {
 pub struct JsonScanner<'a> {
     bytes: &'a [u8],
     /// Where the next token is looked for.
-    pub at: usize,
+    pub position: usize,
 }
 
 impl<'a> JsonScanner<'a> {
     /// Begins at a place.
     pub fn new(bytes: &'a [u8], index: usize) -> JsonScanner<'a> {
-        JsonScanner { bytes, at: index }
+        JsonScanner { bytes, position: index }
     }
 
     /// The next token.
     pub fn next(&mut self) -> Result<JsonToken<'a>, TokenStop> {
         let bytes = self.bytes;
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
-            self.at += 1;
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.position) {
+            self.position += 1;
         }
-        let start = self.at;
+        let start = self.position;
         let first = *bytes.get(start).ok_or(TokenStop::More)?;
         let (token, end) = match first {
             b'{' | b'[' => (JsonToken::Open(first), start + 1),
@@ -67,7 +67,7 @@ impl<'a> JsonScanner<'a> {
             }
             _ => return Err(TokenStop::Wrong(start, "no JSON")),
         };
-        self.at = end;
+        self.position = end;
         Ok(token)
     }
 }
@@ -139,16 +139,16 @@ pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
 
 /// A number with an exponent, with very many digits, or `-nan`.
 #[cold]
-fn odd_number(bytes: &[u8], start: usize, digits: usize, at: usize) -> Result<(f64, usize), TokenStop> {
-    if at == digits {
-        return match word(bytes, at)? {
+fn odd_number(bytes: &[u8], start: usize, digits: usize, position: usize) -> Result<(f64, usize), TokenStop> {
+    if position == digits {
+        return match word(bytes, position)? {
             (JsonToken::Number(nan), end) => Ok((nan, end)),
             _ => Err(TokenStop::Wrong(start, "no number")),
         };
     }
     let is_of_number = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-    let length = bytes[at..].iter().position(|b| !is_of_number(b)).ok_or(TokenStop::More)?;
-    let end = at + length;
+    let length = bytes[position..].iter().position(|b| !is_of_number(b)).ok_or(TokenStop::More)?;
+    let end = position + length;
     let text = std::str::from_utf8(&bytes[start..end]).map_err(|_| TokenStop::Wrong(start, "no number"))?;
     let value: f64 = text.replace(',', ".").parse().map_err(|_| TokenStop::Wrong(start, "no number"))?;
     Ok((if value.is_finite() { value } else { f64::NAN }, end))
@@ -175,7 +175,7 @@ mod tests {
         loop {
             match scanner.next() {
                 Ok(token) => found.push(token),
-                Err(TokenStop::More) if scanner.at >= text.len() => return Ok(found),
+                Err(TokenStop::More) if scanner.position >= text.len() => return Ok(found),
                 Err(stop) => return Err(stop),
             }
         }

@@ -89,7 +89,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     return self.keep.end();
                 }
                 // a line of something else between those of the document
-                Err(LogError::Broken { at: context, because, .. }) => {
+                Err(LogError::Broken { context, because, .. }) => {
                     self.keep.batch.skip(context, format!("{because}; the line was left out"));
                     self.skip_line()?;
                     continue;
@@ -168,7 +168,7 @@ impl SysstatJsonLog<'_, '_, '_> {
     /// After some samples what cannot be read is only left out.
     fn end_or(&mut self, error: LogError) -> Result<(), LogError> {
         match error {
-            LogError::Broken { at: context, because, .. } if self.keep.ticks > 0 => {
+            LogError::Broken { context, because, .. } if self.keep.ticks > 0 => {
                 self.keep.batch.skip(context, format!("{because}; the rest of the file was left out"));
                 Ok(())
             }
@@ -199,7 +199,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     return Ok(None);
                 }
             };
-            let used = scanner.at;
+            let used = scanner.position;
             self.stream.skip(used);
             return Ok(Some(held));
         }
@@ -562,7 +562,7 @@ mod tests {
         let read = run(&text);
         assert_eq!(tps(&read), [5.0, 6.0, 7.0, 8.0]);
         let skipped = read.summary.unwrap().skipped;
-        assert_eq!((skipped[0].at.as_str(), skipped[0].times), ("byte 0", 3), "{skipped:?}");
+        assert_eq!((skipped[0].context.as_str(), skipped[0].times), ("byte 0", 3), "{skipped:?}");
         let read = run(&format!("{cut}}}]}}, {two}"));
         assert_eq!(tps(&read).last(), Some(&8.0));
         let read = run(&format!("{cut}\n{two}"));

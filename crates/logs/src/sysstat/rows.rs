@@ -141,8 +141,8 @@ impl SadfRowsLog<'_, '_> {
             self.headings = Headings::Nothing;
         }
         let file = std::mem::take(&mut self.file);
-        let at = ValueOrigin { file: &file, line: self.line, time_ns, elapsed_ns };
-        let put = if is_tabbed { self.single(&at, &cells[3..]) } else { self.cells(&at, &cells[3..]) };
+        let origin = ValueOrigin { file: &file, line: self.line, time_ns, elapsed_ns };
+        let put = if is_tabbed { self.single(&origin, &cells[3..]) } else { self.cells(&origin, &cells[3..]) };
         self.file = file;
         put?;
         self.collector.make_room(self.batch, &self.head.machine());
@@ -337,7 +337,7 @@ mod tests {
             let read = run(&format!("{DISK}{good}{wrong}\n"));
             assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [6.0], "{wrong}");
             let skipped = read.summary.unwrap().skipped;
-            assert!(skipped[0].because.contains(because) && skipped[0].at == "line 3", "{wrong}: {skipped:?}");
+            assert!(skipped[0].because.contains(because) && skipped[0].context == "line 3", "{wrong}: {skipped:?}");
         }
     }
 }

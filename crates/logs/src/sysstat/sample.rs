@@ -33,14 +33,14 @@ pub fn read(
         JsonToken::Open(b'{') => walk.object("", "", false, 0)?,
         _ => return Err(TokenStop::Wrong(0, "a sample should be an object")),
     }
-    let end = walk.scanner.at;
+    let end = walk.scanner.position;
     walk.template.finish(sample, end);
     Ok(end)
 }
 
 impl Walk<'_> {
     fn wrong<T>(&self, because: &'static str) -> Result<T, TokenStop> {
-        Err(TokenStop::Wrong(self.scanner.at, because))
+        Err(TokenStop::Wrong(self.scanner.position, because))
     }
 
     /// The members of an object up to its end. In a list the first member
@@ -97,7 +97,7 @@ impl Walk<'_> {
     }
 
     fn number(&mut self, report: &str, key: &str, instance: &str, value: f64) {
-        let end = self.scanner.at;
+        let end = self.scanner.position;
         let start = number_start(self.sample, end);
         if report == "timestamp" {
             let part = if key == "utc" { StampPart::Utc } else { part(key) };
@@ -116,7 +116,7 @@ impl Walk<'_> {
             ("", "timestamp") => StampPart::Whole,
             _ => return,
         };
-        let end = self.scanner.at - 1;
+        let end = self.scanner.position - 1;
         self.stamp.push((part, end - length..end));
         self.template.hole(self.sample, end - length..end, TemplateHole::Time(part));
     }

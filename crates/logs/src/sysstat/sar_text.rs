@@ -322,14 +322,14 @@ impl SarTextLog<'_, '_> {
             self.skip(SysstatMachine::NO_DATE);
         }
         let time_ns = self.utc(local);
-        let at = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
+        let origin = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
         match kind {
             HeadingKind::Nothing => {}
-            HeadingKind::Processes => self.processes.row(words, &at, &mut self.collector)?,
+            HeadingKind::Processes => self.processes.row(words, &origin, &mut self.collector)?,
             HeadingKind::Table(table) => {
                 let (instance, values) = values;
                 for (name, value) in values {
-                    self.collector.put(&at, [&table.report, name, &instance], value)?;
+                    self.collector.put(&origin, [&table.report, name, &instance], value)?;
                 }
             }
         }
@@ -480,7 +480,7 @@ mod tests {
             let read = run(&text);
             assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [7.0], "{wrong}");
             let skipped = read.summary.unwrap().skipped;
-            assert!(skipped[0].because.contains(because) && skipped[0].at == "line 4", "{wrong}: {skipped:?}");
+            assert!(skipped[0].because.contains(because) && skipped[0].context == "line 4", "{wrong}: {skipped:?}");
         }
     }
 

@@ -19,7 +19,7 @@ pub struct StreamWindow<'a> {
     input: &'a mut dyn Read,
     name: String,
     buffer: Vec<u8>,
-    at: usize,
+    position: usize,
     filled: usize,
     /// Bytes of the input before the window's first.
     before: u64,
@@ -40,7 +40,7 @@ impl<'a> StreamWindow<'a> {
             input,
             name,
             buffer: Vec::new(),
-            at: 0,
+            position: 0,
             filled: 0,
             before: 0,
             ended: false,
@@ -50,12 +50,12 @@ impl<'a> StreamWindow<'a> {
 
     /// What is in the window.
     pub fn rest(&self) -> &[u8] {
-        &self.buffer[self.at..self.filled]
+        &self.buffer[self.position..self.filled]
     }
 
     /// The window's first byte, counted from the input's beginning.
     pub fn place(&self) -> u64 {
-        self.before + self.at as u64
+        self.before + self.position as u64
     }
 
     /// What errors call the input.
@@ -70,7 +70,7 @@ impl<'a> StreamWindow<'a> {
 
     /// Leaves bytes behind.
     pub fn skip(&mut self, bytes: usize) {
-        self.at = (self.at + bytes).min(self.filled);
+        self.position = (self.position + bytes).min(self.filled);
     }
 
     /// Reads on; false at the end.
@@ -81,10 +81,10 @@ impl<'a> StreamWindow<'a> {
         if self.ended {
             return Ok(false);
         }
-        self.buffer.copy_within(self.at..self.filled, 0);
-        self.before += self.at as u64;
-        self.filled -= self.at;
-        self.at = 0;
+        self.buffer.copy_within(self.position..self.filled, 0);
+        self.before += self.position as u64;
+        self.filled -= self.position;
+        self.position = 0;
         if self.filled >= MOST {
             return Err(self.broken(0, "one sample or line of more than 32 MiB begins here"));
         }

@@ -47,7 +47,7 @@ impl HeadingTable {
         }
         let known = Reports::builtin().by_headings(words);
         let (report, instance) = match known {
-            Some((report, at)) => (report.id.clone(), at),
+            Some((report, instance)) => (report.id.clone(), instance),
             None => (words[0].trim_end_matches("/s").to_owned(), None),
         };
         let others = words.iter().enumerate().filter(|(index, _)| Some(*index) != instance);

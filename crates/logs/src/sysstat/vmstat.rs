@@ -206,7 +206,7 @@ mod tests {
         let options = LogOptions { interval: Some(Duration::from_secs(2)), ..LogOptions::default() };
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(read.column("memory.free_bytes", ""), [6144.0, 7168.0]);
-        assert!(read.summary.unwrap().skipped.iter().any(|s| s.at == "line 5" && s.times == 2));
+        assert!(read.summary.unwrap().skipped.iter().any(|s| s.context == "line 5" && s.times == 2));
     }
 
     /// Each system's page, unit and queue are its own.
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(free(&read), [16.0; 2]);
         assert_eq!(read.ticks[1].1, 2_000_000_000);
         let skipped = read.summary.unwrap().skipped;
-        assert_eq!((skipped[0].at.as_str(), skipped[0].times), ("line 1", 2), "{skipped:?}");
+        assert_eq!((skipped[0].context.as_str(), skipped[0].times), ("line 1", 2), "{skipped:?}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
                 }
                 return Ok(());
             }
-            Err(LogError::Broken { at: context, because, .. }) if log.keep.ticks > 0 => {
+            Err(LogError::Broken { context, because, .. }) if log.keep.ticks > 0 => {
                 log.keep.batch.skip(context, format!("{because}; the rest of the file was left out"));
                 return Ok(());
             }

@@ -107,7 +107,7 @@ impl TableHead {
 
     fn with(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
         // a line of one cell may be anything that was printed before the table
-        let cells = |(at, line): (usize, &str)| (at, cells::texts(line.as_bytes(), delimiter));
+        let cells = |(index, line): (usize, &str)| (index, cells::texts(line.as_bytes(), delimiter));
         let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
         let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
         let first = (1..rows.len()).find(|&index| {
@@ -122,7 +122,7 @@ impl TableHead {
         if above.is_empty() {
             above = (0..first).collect();
         }
-        let headings = headings(above.iter().map(|at| &rows[*at]), count);
+        let headings = headings(above.iter().map(|row| &rows[*row]), count);
         let row = &rows[first];
         let is_moment = |cell: usize| moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
         let (time, clock) = time_cells(row, order, |cell| is_time_name(&headings[cell]))?;
@@ -136,7 +136,7 @@ impl TableHead {
         let moment = of_row(row)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
         let is_table = has_number && is_named && names.len() < 4;
-        let own = above.iter().map(|at| places[*at]).collect();
+        let own = above.iter().map(|row| places[*row]).collect();
         let lines = places[first];
         is_table.then_some(TableHead { delimiter, lines, own, headings, time, clock, names, order, is_backwards })
     }

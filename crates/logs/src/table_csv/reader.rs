@@ -73,7 +73,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         }
         if number <= table.head.lines {
             if !table.head.own.contains(&(number - 1)) {
-                table.batch.skip(lines.at(), "a line before the table");
+                table.batch.skip(lines.context(), "a line before the table");
             }
             continue;
         }
@@ -160,21 +160,21 @@ impl CsvTable<'_, '_> {
             self.with_units(lines);
         }
         if fit.cells < self.plan.len() {
-            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+            self.batch.skip(lines.context(), "a row with fewer cells than headings");
         } else if fit.cells > self.plan.len() {
-            self.batch.skip(lines.at(), "a row with more cells than headings");
+            self.batch.skip(lines.context(), "a row with more cells than headings");
         }
         if is_cut(lines) {
             match self.plan.get(fit.cells - 1) {
                 Some(CellPlan::Number(column)) => self.row.cells[*column as usize] = f64::NAN,
                 Some(CellPlan::Text(_)) => {
                     self.row.clear();
-                    self.batch.skip(lines.at(), StreamWindow::UNFINISHED);
+                    self.batch.skip(lines.context(), StreamWindow::UNFINISHED);
                     return Ok(());
                 }
                 _ => {}
             }
-            self.batch.skip(lines.at(), "the last line is incomplete: its last cell is left out");
+            self.batch.skip(lines.context(), "the last line is incomplete: its last cell is left out");
         }
         let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
         let text = match self.head.clock {
@@ -183,11 +183,11 @@ impl CsvTable<'_, '_> {
         };
         let Some(time_ns) = self.time(&text) else {
             self.row.clear();
-            self.batch.skip(lines.at(), "a row without a readable time");
+            self.batch.skip(lines.context(), "a row without a readable time");
             return Ok(());
         };
         if !self.head.is_backwards {
-            self.row.emit(self.batch, time_ns, None, &|| lines.at());
+            self.row.emit(self.batch, time_ns, None, &|| lines.context());
             return Ok(());
         }
         let values: Vec<(u32, f64)> =
@@ -223,7 +223,7 @@ impl CsvTable<'_, '_> {
             }
         }
         if is_odd {
-            self.batch.skip(lines.at(), "a value with a unit that does not fit its counter, or text");
+            self.batch.skip(lines.context(), "a value with a unit that does not fit its counter, or text");
         }
     }
 
@@ -246,16 +246,16 @@ impl CsvTable<'_, '_> {
     fn long(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let texts = cells::texts(lines.line(), self.head.delimiter);
         if is_cut(lines) {
-            self.batch.skip(lines.at(), StreamWindow::UNFINISHED);
+            self.batch.skip(lines.context(), StreamWindow::UNFINISHED);
             return Ok(());
         }
         if texts.len() < self.head.headings.len() {
-            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+            self.batch.skip(lines.context(), "a row with fewer cells than headings");
             return Ok(());
         }
         let text = head::joined(&texts, self.head.time, self.head.clock).unwrap_or_default();
         let Some(time_ns) = self.time(&text) else {
-            self.batch.skip(lines.at(), "a row without a readable time");
+            self.batch.skip(lines.context(), "a row without a readable time");
             return Ok(());
         };
         let name = self.head.names.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
@@ -267,7 +267,7 @@ impl CsvTable<'_, '_> {
             let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
             if !self.series.contains_key(&series) {
                 if self.series.len() >= MOST_SERIES {
-                    self.batch.skip(lines.at(), "too many series for one log");
+                    self.batch.skip(lines.context(), "too many series for one log");
                     continue;
                 }
                 let column = self.column(&series);
@@ -277,7 +277,7 @@ impl CsvTable<'_, '_> {
             match self.value(column, &texts[cell]) {
                 Some(value) => found.push((column, value)),
                 None if cells::is_blank(&texts[cell]) => {}
-                None => self.batch.skip(lines.at(), "a value with a unit that does not fit its counter, or text"),
+                None => self.batch.skip(lines.context(), "a value with a unit that does not fit its counter, or text"),
             }
         }
         self.hold(time_ns, found, lines)
@@ -288,7 +288,7 @@ impl CsvTable<'_, '_> {
         if self.held_cells > MOST_HELD {
             let because = "a table of series one after the other, or backwards in time, that is too large to hold; one \
                            with a column a series in order of time is read at any size";
-            return Err(LogError::broken(lines.name(), lines.at(), because));
+            return Err(LogError::broken(lines.name(), lines.context(), because));
         }
         self.held.entry(time_ns).or_default().extend(values);
         Ok(())

@@ -108,30 +108,30 @@ fn cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<usize>
 /// A blank, `-` and `nan` are gaps; anything else that is no number is counted.
 pub(crate) fn numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[CellPlan], row: &mut [f64]) -> RowFit {
     let mut fit = RowFit::default();
-    let mut at = 0;
+    let mut start = 0;
     let ends = |index: usize| index == length || index < length && bytes[index] == delimiter;
     loop {
         let kind = plan.get(fit.cells).copied().unwrap_or(CellPlan::Leave);
         fit.cells += 1;
         if let CellPlan::Number(column) | CellPlan::Rest(column) = kind
-            && let Some((value, next)) = number::read::<b'.'>(bytes, at)
+            && let Some((value, next)) = number::read::<b'.'>(bytes, start)
             && ends(next)
         {
             row[column as usize] = if matches!(kind, CellPlan::Rest(_)) { 100.0 - value } else { value };
-            at = next;
+            start = next;
         } else {
-            let range = cell(bytes, at, length, delimiter);
-            at = range.end;
+            let range = cell(bytes, start, length, delimiter);
+            start = range.end;
             if let CellPlan::Text(number) = kind {
                 fit.texts[usize::from(number)] = range;
             } else if kind.column() != NONE {
                 odd_cell(bytes, range, kind, row, &mut fit);
             }
         }
-        if at >= length {
+        if start >= length {
             return fit;
         }
-        at += 1;
+        start += 1;
     }
 }
 

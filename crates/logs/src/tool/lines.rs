@@ -106,7 +106,7 @@ impl<'a> LineCursor<'a> {
     }
 
     /// `line 12`.
-    pub fn at(&self) -> String {
+    pub fn context(&self) -> String {
         format!("line {}", self.number)
     }
 
@@ -150,9 +150,9 @@ mod tests {
         while lines.advance().unwrap() {
             let (bytes, length) = lines.padded();
             assert!(bytes.len() >= length + 8, "room behind {}", lines.text());
-            found.push((lines.text(), lines.at(), lines.is_cut()));
+            found.push((lines.text(), lines.context(), lines.is_cut()));
         }
-        let line = |text: &str, at: u32, is_cut| (text.to_owned(), format!("line {at}"), is_cut);
+        let line = |text: &str, number: u32, is_cut| (text.to_owned(), format!("line {number}"), is_cut);
         assert_eq!(found, [line("one", 1, false), line("", 2, false), line("two", 3, false), line("cut", 4, true)]);
     }
 }

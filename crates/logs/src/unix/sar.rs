@@ -267,7 +267,7 @@ impl UnixSarLog<'_, '_> {
 
     fn hold(&mut self, time_ns: i64, instance: &str, values: Vec<(&'static str, f64)>) -> Result<(), LogError> {
         let index = match self.instances.iter().position(|known| known == instance) {
-            Some(at) => at,
+            Some(known) => known,
             None => {
                 self.instances.push(instance.to_owned());
                 self.instances.len() - 1

@@ -31,7 +31,7 @@ pub mod vmstat;
 /// A source at work.
 pub(crate) trait CounterSource: Send {
     /// Reads what it reads at this tick and settles its tables.
-    fn tick(&mut self, at: &mut TickContext);
+    fn tick(&mut self, context: &mut TickContext);
 
     /// Its cells; none for a source that only brings notes.
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -142,11 +142,11 @@ mod tests {
             for _ in 0..200 {
                 let mut bytes = text.as_bytes().to_vec();
                 for _ in 0..=roll(4) {
-                    let at = roll(bytes.len());
+                    let place = roll(bytes.len());
                     match roll(3) {
-                        0 => bytes.truncate(at),
-                        1 => bytes.insert(at, b"\0\xff9 -:()[]/=\n"[roll(13)]),
-                        _ => bytes.splice(at..at, *b"18446744073709551616").for_each(drop),
+                        0 => bytes.truncate(place),
+                        1 => bytes.insert(place, b"\0\xff9 -:()[]/=\n"[roll(13)]),
+                        _ => bytes.splice(place..place, *b"18446744073709551616").for_each(drop),
                     }
                 }
                 SOURCES.iter().for_each(|source| (source.parse_any)(&bytes));

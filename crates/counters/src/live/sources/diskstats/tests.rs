@@ -18,13 +18,13 @@ fn disk(watch: &FakeWatch, counter: &str, name: &str) -> f64 {
 
 #[test]
 fn a_line_of_every_kernel() {
-    let at = |text: &str, i: usize| parse_line(text.as_bytes()).unwrap().numbers[i];
+    let number = |text: &str, i: usize| parse_line(text.as_bytes()).unwrap().numbers[i];
     let old = "8 0 sda 1 2 3 4 5 6 7 8 0 10 11";
-    assert_eq!((at(old, 10), at(old, 11)), (Some(11), None));
+    assert_eq!((number(old, 10), number(old, 11)), (Some(11), None));
     let with_discards = "8 0 sda 1 2 3 4 5 6 7 8 0 10 11 12 13 14 15";
-    assert_eq!((at(with_discards, 14), at(with_discards, 15)), (Some(15), None));
+    assert_eq!((number(with_discards, 14), number(with_discards, 15)), (Some(15), None));
     let with_flushes = "8 0 sda 1 2 3 4 5 6 7 8 0 10 11 12 13 14 15 16 17";
-    assert_eq!((at(with_flushes, 15), at(with_flushes, 16)), (Some(16), Some(17)));
+    assert_eq!((number(with_flushes, 15), number(with_flushes, 16)), (Some(16), Some(17)));
     let later = "8 0 sda 1 2 3 4 5 6 7 8 0 10 11 12 13 14 15 16 17 18 19";
     assert_eq!(parse_line(later.as_bytes()), parse_line(with_flushes.as_bytes()));
     let partition = parse_line(b"8 1 sda1 5 6 7 8").unwrap();

@@ -149,10 +149,10 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
             keep[*i] = true;
         }
     }
-    let mut at = 0;
+    let mut index = 0;
     rows.retain(|_| {
-        at += 1;
-        keep[at - 1]
+        index += 1;
+        keep[index - 1]
     });
 }
 

@@ -46,7 +46,7 @@ fn a_group_is_no_disk_wherever_its_name_stands() {
         assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [10_240.0; 2], "{headings}");
         assert!(read.column("physical_disk.transfers_per_s", "ALL").iter().all(|v| v.is_nan()), "{headings}");
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.at == "group ALL"), "{headings}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.context == "group ALL"), "{headings}: {skipped:?}");
     }
     // columns that somebody set anew
     let read = log("tps  kB_read/s  Device", "5.00 10.00      sda");
