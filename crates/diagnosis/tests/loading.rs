@@ -273,7 +273,8 @@ fn texts_on_limits_claim_nothing_of_what_lies_beside_them() {
     let texts: Vec<String> = of_rules.chain(of_advice.map(|advice| advice.text.clone())).collect();
     assert!(texts.len() > 4, "{texts:?}");
     for claim in ["not the disk", "could serve more.", "The device has", "The host has"] {
-        let wrong: Vec<&String> = texts.iter().filter(|text| text.contains(claim) && !text.contains("whether")).collect();
+        let wrong: Vec<&String> =
+            texts.iter().filter(|text| text.contains(claim) && !text.contains("whether")).collect();
         assert!(wrong.is_empty(), "{claim}: {wrong:?}");
     }
 }

@@ -85,7 +85,8 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
         }
     };
     for mark in MARKS {
-        let offset = if mark.offset >= 0 { Some(mark.offset as u64) } else { bytes.checked_sub(mark.offset.unsigned_abs()) };
+        let offset =
+            if mark.offset >= 0 { Some(mark.offset as u64) } else { bytes.checked_sub(mark.offset.unsigned_abs()) };
         if let Some(offset) = offset
             && holds(file, offset, mark.bytes)?
         {

@@ -312,7 +312,10 @@ mod tests {
         let (values, summary) = read(&lines.concat(), None);
         assert!(values.starts_with(&[5.0, 5.0]));
         let skipped = summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.context == "line 4" && s.because.contains("without the machine")), "{skipped:?}");
+        assert!(
+            skipped.iter().any(|s| s.context == "line 4" && s.because.contains("without the machine")),
+            "{skipped:?}"
+        );
     }
 
     #[test]

@@ -112,11 +112,8 @@ fn what_stands_on_another_that_is_named_counts_there_once() {
 fn a_long_saturation_counts_in_full() {
     // fourteen hours with eight requests in flight; not every one of so many ticks is kept
     let counters = ["reads", "writes", "read_bytes", "write_bytes", "weighted_time_s", "busy_time_s"];
-    let series = |counter: &str| Series {
-        counter: format!("physical_disk.{counter}"),
-        instance: "sda".into(),
-        scale: 1.0,
-    };
+    let series =
+        |counter: &str| Series { counter: format!("physical_disk.{counter}"), instance: "sda".into(), scale: 1.0 };
     let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(counters.map(series)))), 50_000);
     for second in 1..=50_000 {
         let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
@@ -224,11 +221,8 @@ fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
 
 #[test]
 fn requests_without_bytes_are_a_load_of_assumed_sizes() {
-    let one = |counter: &str| Series {
-        counter: format!("physical_disk.{counter}"),
-        instance: "sda".into(),
-        scale: 1.0,
-    };
+    let one =
+        |counter: &str| Series { counter: format!("physical_disk.{counter}"), instance: "sda".into(), scale: 1.0 };
     let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(["reads", "writes"].map(one)))), 60);
     for second in 1..=60 {
         frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[90.0, 10.0]);
@@ -245,11 +239,8 @@ fn requests_without_bytes_are_a_load_of_assumed_sizes() {
 #[test]
 fn sizes_of_filesystems_are_kept_at_even_distances() {
     // twelve weeks of ten minutes: more ticks than are kept
-    let series = |(counter, instance): (&str, &str)| Series {
-        counter: counter.into(),
-        instance: instance.into(),
-        scale: 1.0,
-    };
+    let series =
+        |(counter, instance): (&str, &str)| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
     let all = [("physical_disk.reads", "sda"), ("logical_disk.total_bytes", "/"), ("logical_disk.free_bytes", "/")];
     let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(all.map(series)))), 12_000);
     for tick in 1..=12_000 {

@@ -92,7 +92,8 @@ impl LineFit {
         // turned so that the line is below 0 now
         let sign = if self.at(from_s) <= limit { 1.0 } else { -1.0 };
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
-        let at_s = (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
+        let at_s =
+            (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
         let reach = self.reach * self.reach;
         // (gap + slope u)² = reach² (variance_level + variance_slope u²)
         let a = slope * slope - reach * self.variance_slope;

@@ -487,8 +487,9 @@ mod tests {
                     continue;
                 }
                 let noise = std::cell::RefCell::new(Noise::new(period_s as u64));
-                let burst =
-                    |time_s: f64| if (time_s + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 };
+                let burst = |time_s: f64| {
+                    if (time_s + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 }
+                };
                 let found = sure(count, spacing_s, |time_s| burst(time_s) + 1.5 * noise.borrow_mut().normal());
                 assert!(is_every(&found, period_s) && found.len() == 1, "{spacing_s} {period_s}: {found:?}");
                 let saw = |time_s: f64| 4.0 * (time_s % period_s) / period_s;

@@ -134,7 +134,10 @@ fn rubbish_in_the_middle_costs_only_itself() {
             if id != "blkparse" {
                 assert_eq!(summary.skipped.len(), 1, "{id}: {summary:?}");
                 let context = &summary.skipped[0].context;
-                assert!(["byte 480", "byte 320", "line 11"].iter().any(|place| context.ends_with(place)), "{id}: {context}");
+                assert!(
+                    ["byte 480", "byte 320", "line 11"].iter().any(|place| context.ends_with(place)),
+                    "{id}: {context}"
+                );
             }
         }
     }

@@ -320,8 +320,9 @@ impl NmonLog<'_, '_> {
             self.machine.memory_bytes = memory.map_or(0, |bytes| bytes as u64);
             self.batch.topology(time_ns, &self.machine);
         }
-        self.row
-            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the sample before {}", lines.context()));
+        self.row.emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| {
+            format!("the sample before {}", lines.context())
+        });
         self.processes.tick(self.batch, time_ns, seconds);
         self.before_ns = Some(time_ns);
         self.is_first = false;

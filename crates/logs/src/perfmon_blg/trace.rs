@@ -160,8 +160,7 @@ impl<R: Read> BlgTrace<R> {
             return None;
         }
         let (part, of) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
-        let found =
-            BlgEvent { kind: event.0[4], time: event.u64(16)?, offset, content: event.0[CONTENT..].to_vec() };
+        let found = BlgEvent { kind: event.0[4], time: event.u64(16)?, offset, content: event.0[CONTENT..].to_vec() };
         self.join(found, part, of, skips)
     }
 

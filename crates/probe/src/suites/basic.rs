@@ -97,7 +97,8 @@ pub const SIZEREAD: Suite = Suite {
 
 /// Names the first size from which on nothing is gained.
 fn plateau(session: &mut SuiteSession<'_>) {
-    if let Some((knee_bytes, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s)) {
+    if let Some((knee_bytes, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
+    {
         let (at_size, rate) = (size(knee_bytes), words(rate, "bytes_per_s"));
         let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
         session.found("knee_bytes", knee_bytes, "bytes", text);
@@ -106,8 +107,10 @@ fn plateau(session: &mut SuiteSession<'_>) {
     if let Some((most, size_bytes)) = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
         && last < 0.9 * most
     {
-        let text =
-            format!("of the best throughput (at {}) with the largest records: they are split or queue", size(size_bytes));
+        let text = format!(
+            "of the best throughput (at {}) with the largest records: they are split or queue",
+            size(size_bytes)
+        );
         session.found("largest_to_best", last / most, "fraction", text);
     }
 }

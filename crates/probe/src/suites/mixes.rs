@@ -99,7 +99,12 @@ pub const NETBENCH_MIX: Suite = Suite {
         if knee == mix.clients.last().copied() {
             session.say("knee_clients", "throughput still rises at the largest number of clients tried");
         } else if let Some(depth) = knee.map(f64::from) {
-            session.found("knee_clients", depth, "count", "clients that reach 90 % of it; more clients only wait longer");
+            session.found(
+                "knee_clients",
+                depth,
+                "count",
+                "clients that reach 90 % of it; more clients only wait longer",
+            );
         }
         session.say("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
         let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));

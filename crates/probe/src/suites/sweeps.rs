@@ -126,7 +126,9 @@ const OFF: f64 = 0.2;
 fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
     let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
-    if let Some((size_bytes, off)) = all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF) {
+    if let Some((size_bytes, off)) =
+        all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF)
+    {
         let way = if off > 0.0 { "slower" } else { "quicker" };
         let text = format!(
             "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",

@@ -134,8 +134,8 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
     let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
     let scale = mean / lumped;
     let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed.len()]);
-    let arrivals = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
-    let first = arrivals(0.0, &mut rates);
+    let rate_at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
+    let first = rate_at(0.0, &mut rates);
     // cumulated arrivals, from those at no backlog on; all in shares of p0
     let (mut sum, mut mass, mut first_mass) = (first, 1.0, 1.0);
     let mut by_chain = rates.clone();
@@ -149,7 +149,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
         };
         let density = (sum - lumps.iter().map(one).sum::<f64>()).max(0.0);
         let backlog = (level as f64 + 0.5) * step;
-        let rate = arrivals(backlog, &mut rates);
+        let rate = rate_at(backlog, &mut rates);
         // along the step the sum grows with itself
         let grows = (rate * step).min(60.0);
         let here = match grows {

@@ -306,7 +306,9 @@ fn policy_of(number: u64) -> Option<(QueuePolicy, &'static str)> {
 /// With one request in the drive there is nothing to choose, and its queue is as it may.
 fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
-        return Err(block.position.error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
+        return Err(block
+            .position
+            .error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;

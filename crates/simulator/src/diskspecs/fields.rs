@@ -72,7 +72,9 @@ impl<'a> DiskspecsFields<'a> {
     /// What a key says cannot be, and why.
     pub fn wrong(&mut self, key: &str, why: &str) -> DiskspecsError {
         match self.entry(key) {
-            Some(SpecEntry { position, value: SpecValue::Word(word), .. }) => position.error(format!("`{key} = {word}` {why}")),
+            Some(SpecEntry { position, value: SpecValue::Word(word), .. }) => {
+                position.error(format!("`{key} = {word}` {why}"))
+            }
             Some(entry) => entry.position.error(format!("`{key}` {why}")),
             None => self.block.position.error(format!("`{key}` {why}")),
         }
@@ -91,7 +93,9 @@ impl<'a> DiskspecsFields<'a> {
     pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
         match self.need(key)? {
             SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
-            entry => Err(entry.position.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`"))),
+            entry => {
+                Err(entry.position.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`")))
+            }
         }
     }
 

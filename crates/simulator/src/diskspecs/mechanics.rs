@@ -45,7 +45,9 @@ pub(super) fn ns(ms: f64) -> Ns {
 /// Reads the block.
 pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
-        return Err(block.position.error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
+        return Err(block
+            .position
+            .error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let ms = |fields: &mut DiskspecsFields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);

@@ -369,8 +369,11 @@ impl Simulation {
         let mut first = io.first;
         while first < io.end() {
             let blocks = u64::from(most).min(io.end() - first) as u32;
-            let part =
-                self.jobs.add(SimulationJob::new(crate::io::Io { first, blocks, ..io }, step + 1, Parent::Part { job }));
+            let part = self.jobs.add(SimulationJob::new(
+                crate::io::Io { first, blocks, ..io },
+                step + 1,
+                Parent::Part { job },
+            ));
             self.advance(now, part);
             first += u64::from(blocks);
         }
