@@ -1,7 +1,7 @@
 //! Which devices of a log count: those that programs ask, each I/O once. Arrays
 //! stand for their members, leaves for themselves, and partitions beside those of an array too.
 
-use diskwright_base::{DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
+use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
 /// A device that programs ask, by the instances that its load is computed from.
 #[derive(Clone, Debug, PartialEq)]
@@ -286,8 +286,13 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
 fn filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
+    // a partition that is counted is a logical disk, too, by its own name and without its filesystem's room
+    let has_room = |mount: &str| {
+        let catalogue = Catalogue::builtin();
+        CounterPlan::resolve(catalogue, schema, "logical_disk.total_bytes", mount).is_some()
+    };
     let all = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
-    for mount in all {
+    for mount in all.filter(|mount| has_room(mount)) {
         let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == mount)).map(|f| f.device.as_str());
         let in_memory =
             device.is_some_and(|d| topology.and_then(|t| t.device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
