@@ -24,62 +24,79 @@ pub struct DeviceRow {
     pub history: Vec<Option<f64>>,
 }
 
-/// The plans of what was wanted last, which most frames want again.
-#[derive(Default)]
-pub(crate) struct PlanCache {
+/// Plans in the order of what is wanted; `None` for what a schema does not have.
+type QueryPlans = Vec<Option<Arc<CounterPlan>>>;
+
+/// What a moment needs of the counters, for one schema and topology. Most frames need the same, so that it is kept from
+/// view to view.
+pub(crate) struct MomentQuery {
+    schema: Arc<Schema>,
+    topology: Option<Arc<Topology>>,
+    all_devices: bool,
+    /// The devices that have rows.
+    pub names: Vec<String>,
+    /// Counter and instance: device by device, then those of the machine.
     wanted: Vec<(String, String)>,
-    schema: Option<Arc<Schema>>,
-    plans: Vec<Option<Arc<CounterPlan>>>,
+    /// The schema of the frame that was read last, and its plans for what is wanted.
+    plans: Option<(Arc<Schema>, QueryPlans)>,
 }
 
-impl PlanCache {
-    /// Finds the plans of these counters in a schema; nothing is done where they are known.
-    fn find(&mut self, wanted: &[(&str, String)], schema: &Arc<Schema>) {
-        let is_known =
-            |(known, wanted): (&(String, String), &(&str, String))| known.0 == wanted.0 && known.1 == wanted.1;
-        let is_same = self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema))
-            && self.wanted.len() == wanted.len()
-            && self.wanted.iter().zip(wanted).all(is_known);
-        if is_same {
-            return;
-        }
-        let plan = |(counter, instance): &(&str, String)| resolve(schema, counter, instance).map(Arc::new);
-        self.plans = wanted.iter().map(plan).collect();
-        self.wanted = wanted.iter().map(|(counter, instance)| ((*counter).to_owned(), instance.clone())).collect();
-        self.schema = Some(Arc::clone(schema));
+impl MomentQuery {
+    /// What the devices' rows need, and these counters of the machine.
+    pub fn new<'p>(
+        panel: &'p DevicePanel,
+        of_machine: impl Iterator<Item = &'p str>,
+        (schema, topology, all_devices): (&Arc<Schema>, Option<Arc<Topology>>, bool),
+    ) -> MomentQuery {
+        let names = names(panel, schema, topology.as_deref(), all_devices);
+        let of_devices = names.iter().flat_map(|name| counters(panel).map(|c| (c.to_owned(), name.clone())));
+        let wanted = of_devices.chain(of_machine.map(|counter| (counter.to_owned(), String::new()))).collect();
+        MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, wanted, plans: None }
+    }
+
+    /// Whether it was made from the same.
+    pub fn is_of(&self, schema: &Arc<Schema>, topology: Option<&Arc<Topology>>, all_devices: bool) -> bool {
+        let is_same = match (&self.topology, topology) {
+            (Some(known), Some(topology)) => Arc::ptr_eq(known, topology),
+            (known, topology) => known.is_none() && topology.is_none(),
+        };
+        is_same && Arc::ptr_eq(&self.schema, schema) && self.all_devices == all_devices
+    }
+
+    fn plans(&mut self, schema: &Arc<Schema>) -> &[Option<Arc<CounterPlan>>] {
+        let known = self.plans.take().filter(|(known, _)| Arc::ptr_eq(known, schema));
+        let wanted = &self.wanted;
+        let found = || {
+            let plan = |(counter, instance): &(String, String)| resolve(schema, counter, instance).map(Arc::new);
+            (Arc::clone(schema), wanted.iter().map(plan).collect())
+        };
+        &self.plans.insert(known.unwrap_or_else(found)).1
     }
 }
 
 /// What is wanted of a machine's counters, summed over a stretch.
-pub(crate) struct StretchSums<'p> {
-    wanted: Vec<(&'p str, String)>,
-    cache: PlanCache,
+pub(crate) struct StretchSums<'q> {
+    query: &'q mut MomentQuery,
     sums: Vec<CounterSummary>,
     /// The plans that were last found, which divide the sums.
     finish: Vec<Option<Arc<CounterPlan>>>,
 }
 
-impl<'p> StretchSums<'p> {
-    /// Sums of these counters of these instances.
-    pub fn new(wanted: Vec<(&'p str, String)>, cache: PlanCache) -> StretchSums<'p> {
-        let count = wanted.len();
-        StretchSums { wanted, cache, sums: vec![CounterSummary::default(); count], finish: vec![None; count] }
+impl StretchSums<'_> {
+    /// Sums of what is asked for.
+    pub fn new(query: &mut MomentQuery) -> StretchSums<'_> {
+        let count = query.wanted.len();
+        StretchSums { query, sums: vec![CounterSummary::default(); count], finish: vec![None; count] }
     }
 
     /// Adds the ticks that end after a moment.
     pub fn add(&mut self, frame: &Frame, after_ns: i64) {
-        self.cache.find(&self.wanted, frame.schema());
         let ticks = frame.ticks();
-        for (index, plan) in self.cache.plans.iter().enumerate() {
+        for (index, plan) in self.query.plans(frame.schema()).iter().enumerate() {
             let Some(plan) = plan else { continue };
             self.sums[index].add(&plan.summarise(frame, |tick| ticks[tick].time_ns > after_ns));
             self.finish[index] = Some(Arc::clone(plan));
         }
-    }
-
-    /// What is kept for the next time.
-    pub fn into_cache(self) -> PlanCache {
-        self.cache
     }
 
     /// The values, in the order in which they were wanted.

@@ -19,18 +19,19 @@ pub trait History {
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String>;
 
     /// The same for one who sums ticks by their times: the first frame may begin earlier, where that spares a copy, and
-    /// tables of processes are given only where they are wanted, for they are most of what notes take.
+    /// tables of processes are given only after the moment from which they are wanted, with the newest before it at
+    /// least, for they are most of what notes take.
     ///
     /// # Errors
     /// What could not be read, in words.
     fn read_around(
         &self,
         (from_ns, to_ns): (i64, i64),
-        with_processes: bool,
+        processes_after: Option<i64>,
         each: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
         self.read(from_ns, to_ns, &mut |piece| match piece {
-            LogPiece::Note(note) if note.kind == Note::PROCESSES && !with_processes => {}
+            LogPiece::Note(note) if note.kind == Note::PROCESSES && processes_after.is_none() => {}
             piece => each(piece),
         })
     }
@@ -139,17 +140,17 @@ impl History for RecentHistory {
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
-        self.give((from_ns, to_ns), RecentParts { begins_earlier: false, with_processes: true }, each);
+        self.give((from_ns, to_ns), RecentParts { begins_earlier: false, processes_after: Some(i64::MIN) }, each);
         Ok(())
     }
 
     fn read_around(
         &self,
         stretch: (i64, i64),
-        with_processes: bool,
+        processes_after: Option<i64>,
         each: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
-        self.give(stretch, RecentParts { begins_earlier: true, with_processes }, each);
+        self.give(stretch, RecentParts { begins_earlier: true, processes_after }, each);
         Ok(())
     }
 }
@@ -158,7 +159,8 @@ impl History for RecentHistory {
 #[derive(Clone, Copy)]
 struct RecentParts {
     begins_earlier: bool,
-    with_processes: bool,
+    /// Tables of processes after this moment, and the newest before it.
+    processes_after: Option<i64>,
 }
 
 impl RecentHistory {
@@ -170,9 +172,14 @@ impl RecentHistory {
             standing.push(note);
         }
         standing.into_iter().for_each(|note| each(LogPiece::Note(note.clone())));
-        let is_wanted = |note: &&Note| {
-            (from_ns..=to_ns).contains(&note.time_ns) && (parts.with_processes || note.kind != Note::PROCESSES)
-        };
+        let is_inside = |note: &&Note| (from_ns..=to_ns).contains(&note.time_ns);
+        let is_table = |note: &Note| note.kind == Note::PROCESSES;
+        let newest_before = parts.processes_after.and_then(|after| {
+            self.notes.iter().rev().filter(is_inside).find(|note| is_table(note) && note.time_ns <= after)
+        });
+        let is_newest = |note: &Note| newest_before.is_some_and(|newest| std::ptr::eq(newest, note));
+        let is_after = |note: &Note| parts.processes_after.is_some_and(|after| note.time_ns > after);
+        let is_wanted = |note: &&Note| is_inside(note) && (!is_table(note) || is_after(note) || is_newest(note));
         let mut notes = self.notes.iter().filter(is_wanted).peekable();
         for block in &self.blocks {
             let ticks = block.ticks();
@@ -244,25 +251,29 @@ mod tests {
         let mut history = RecentHistory::new(1 << 20);
         let one = schema("sda");
         for second in 0..130 {
-            if second == 100 {
+            if second % 5 == 0 && (90..=100).contains(&second) {
                 history.note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
+            }
+            if second == 100 {
                 history.note(Note::new(second * 1_000_000_000, Note::BOOKMARK, "here"));
             }
             history.push(&one, tick(second), &[second as f64]);
         }
-        let around = |from: i64, to: i64, with_processes: bool| {
+        let around = |from: i64, to: i64, after: Option<i64>| {
             let (mut ticks, mut notes) = (Vec::new(), Vec::new());
             let each = &mut |piece: LogPiece<'_>| match piece {
                 LogPiece::Frame(frame) => ticks.extend(frame.column(0).iter().map(|cell| *cell as i64)),
                 LogPiece::Note(note) => notes.push(note.kind),
             };
             let stretch = (from * 1_000_000_000, to * 1_000_000_000);
-            history.read_around(stretch, with_processes, each).expect("memory can be read");
+            history.read_around(stretch, after.map(|second| second * 1_000_000_000), each).expect("memory can be read");
             (ticks, notes)
         };
-        assert_eq!(around(90, 110, false), ((60..=110).collect(), vec![Note::BOOKMARK.to_owned()]));
-        assert_eq!(around(125, 300, true), ((120..130).collect(), Vec::new()));
-        assert_eq!(around(90, 110, true).1, [Note::PROCESSES, Note::BOOKMARK]);
+        assert_eq!(around(90, 110, None), ((60..=110).collect(), vec![Note::BOOKMARK.to_owned()]));
+        assert_eq!(around(125, 300, Some(125)), ((120..130).collect(), Vec::new()));
+        // those after the moment, and the newest before it
+        assert_eq!(around(90, 110, Some(96)).1, [Note::PROCESSES, Note::PROCESSES, Note::BOOKMARK]);
+        assert_eq!(around(90, 110, Some(100)).1, [Note::PROCESSES, Note::BOOKMARK]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use diskwright_report::{ChartBucket, Downsampler};
 use serde::Serialize;
 
 use crate::alerts::{self, Alert, RESTATED_NS};
-use crate::devices::{self, DeviceRow, PlanCache, StretchSums};
+use crate::devices::{self, DeviceRow, MomentQuery, StretchSums};
 use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
 use crate::processes::{ProcessMeans, ProcessSummary};
@@ -99,7 +99,7 @@ pub struct Viewer {
     judge: Judge,
     judged: Option<((i64, i64), Option<Verdict>)>,
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
-    plans: PlanCache,
+    query: Option<MomentQuery>,
     /// The schema of the last view, and the time line's quantities that it has.
     recorded: Option<(Arc<Schema>, Vec<usize>)>,
     /// The newest topology, with its text.
@@ -136,7 +136,7 @@ impl Viewer {
             ceilings,
             judged: None,
             spanned: None,
-            plans: PlanCache::default(),
+            query: None,
             recorded: None,
             topology: None,
         }
@@ -198,15 +198,14 @@ impl Viewer {
         let (schema, topology, said) = self.look(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
         self.find_recorded(&schema);
-        let topology = topology.as_deref();
         let panel = &self.panels.devices;
-        let names = devices::names(panel, &schema, topology, all_devices);
-        let of_devices = names.iter().flat_map(|name| devices::counters(panel).map(|c| (c, name.clone())));
-        let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
-        let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
-        let mut sums = StretchSums::new(wanted.collect(), std::mem::take(&mut self.plans));
+        let known = self.query.take().filter(|known| known.is_of(&schema, topology.as_ref(), all_devices));
+        let of_strips = self.panels.strips.iter().flat_map(|strip| &strip.values).map(|value| value.counter.as_str());
+        let made = || MomentQuery::new(panel, of_strips, (&schema, topology.clone(), all_devices));
+        let query = self.query.insert(known.unwrap_or_else(made));
+        let mut sums = StretchSums::new(query);
         let (mut before, mut tables) = (None, ProcessMeans::default());
-        history.read_around((judged.0.min(shown.0), shown.1), true, &mut |piece| match piece {
+        history.read_around((judged.0.min(shown.0), shown.1), Some(shown.0), &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add(frame, shown.0),
             LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add(&note.text),
             LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
@@ -217,7 +216,7 @@ impl Viewer {
             tables.add(&note.text);
         }
         let values = sums.values();
-        self.plans = sums.into_cache();
+        let (names, topology) = (query.names.clone(), topology.as_deref());
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
         let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
@@ -234,7 +233,7 @@ impl Viewer {
         stretch: (i64, i64),
     ) -> Result<(Option<Arc<Schema>>, Option<Arc<Topology>>, Vec<Ceiling>), String> {
         let (mut schema, mut topology, mut ceilings) = (None, None, Vec::new());
-        history.read_around(stretch, false, &mut |piece| match piece {
+        history.read_around(stretch, None, &mut |piece| match piece {
             LogPiece::Frame(frame) => schema = Some(frame.schema().clone()),
             LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = Some(note.text),
             LogPiece::Note(note) if note.kind == Note::CEILINGS => {
@@ -333,7 +332,7 @@ impl Viewer {
         let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
         let (mut marks, mut found) = (Vec::new(), Vec::new());
         // an alert that began before says so again while it lasts
-        history.read_around((from.saturating_sub(RESTATED_NS), to), false, &mut |piece| match piece {
+        history.read_around((from.saturating_sub(RESTATED_NS), to), None, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
                 over.push(frame);

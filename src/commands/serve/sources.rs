@@ -44,10 +44,10 @@ impl History for LiveReader<'_> {
     fn read_around(
         &self,
         stretch: (i64, i64),
-        with_processes: bool,
+        processes_after: Option<i64>,
         each: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
-        lock(self.0).history().read_around(stretch, with_processes, each)
+        lock(self.0).history().read_around(stretch, processes_after, each)
     }
 }
 
