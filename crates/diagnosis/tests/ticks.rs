@@ -64,6 +64,13 @@ fn a_gap_does_not_break_a_stretch() {
 }
 
 #[test]
+fn too_few_stretches_are_told_by_their_number() {
+    let verdict = busy(100, 1, |_| 1.0).by(&rule("{ share = 0.5, at_least = '3s', times = 3 }"));
+    assert_eq!(verdict.findings.len(), 0);
+    assert_eq!(verdict.ruled_out[0].because, "it is so on sda held in only 1 stretch (3 needed)");
+}
+
+#[test]
 fn a_pause_of_the_recorder_ends_a_stretch() {
     let source = busy(200, 1, |i| f64::from(u8::from((60..140).contains(&i)))).frame(0..200);
     // nothing was recorded for so long in the middle of what held
