@@ -41,7 +41,7 @@ pub fn comparison(
 pub fn apart(first: (i64, i64), second: (i64, i64)) -> ((i64, i64), (i64, i64)) {
     let touch = |earlier: (i64, i64), later: (i64, i64)| {
         let common = earlier.1.saturating_sub(later.0);
-        earlier.0 < later.0 && earlier.1 < later.1 && (0..TOUCH_NS).contains(&common)
+        earlier != later && earlier.0 <= later.0 && earlier.1 <= later.1 && (0..TOUCH_NS).contains(&common)
     };
     if touch(first, second) {
         return (first, (first.1 + 1, second.1));
@@ -85,6 +85,9 @@ mod tests {
         // as the page gives them: wider by what its times are rounded
         let wide = |stretch: (i64, i64)| (stretch.0 - 1_000, stretch.1 + 1_000);
         assert_eq!(apart(wide(early), wide(late)), (wide(early), (20 * SECOND + 1_001, 30 * SECOND + 1_000)));
+        // a change at the very first tick, and at the very last
+        assert_eq!(apart((5, 5), (5, 30 * SECOND)), ((5, 5), (6, 30 * SECOND)));
+        assert_eq!(apart(early, (20 * SECOND, 20 * SECOND)), (early, (20 * SECOND + 1, 20 * SECOND)));
         // those that lie in each other, or apart, stay as they are
         for (one, other) in [(early, early), (early, (15 * SECOND, 30 * SECOND)), (early, (21 * SECOND, 30 * SECOND))] {
             assert_eq!(apart(one, other), (one, other));
