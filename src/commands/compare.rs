@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::latency::{self, LatencyWindow};
 use super::log::{LogWindow, Logs};
+use super::watch::stretches;
 use super::{Failure, baseline, compare_results, output, output_file, why};
 
 /// Arguments of `compare`.
@@ -95,10 +96,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
     let packs = arguments.judging.packs(false)?;
     // both are opened before either is read, so that a wrong time is told at once
-    let (before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
-    if arguments.logs.len() == 1 && after.range.0 == before.range.1 {
-        // the tick that ends there tells of the time before it
-        after.range.0 += 1;
+    let (mut before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
+    if arguments.logs.len() == 1 {
+        (before.range, after.range) = stretches::apart(before.range, after.range);
     }
     let first = read(&before, &packs, &arguments.judging)?;
     let second = read(&after, &packs, &arguments.judging)?;

@@ -2,6 +2,7 @@
 //! its statistics.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -205,18 +206,19 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The overview without disks and links that moved nothing: a machine can have
-/// hundreds.
+/// hundreds. Where a log does not have the bytes, nobody knows which these are.
 fn without_idle(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
-    let moved = |line: &ChartLine| line.summary().is_some_and(|(_, _, most)| most > 0.0);
-    let active: Vec<(String, String)> = lines
-        .iter()
-        .filter(|(counter, line)| counter.ends_with("bytes_per_s") && moved(line))
-        .map(|(counter, line)| (object_of(counter).to_owned(), line.instance.clone()))
-        .collect();
+    let mut moved: HashMap<(String, String), bool> = HashMap::new();
+    for (counter, line) in lines.iter().filter(|(counter, _)| counter.ends_with("bytes_per_s")) {
+        if let Some((_, _, most)) = line.summary() {
+            *moved.entry((object_of(counter).to_owned(), line.instance.clone())).or_default() |= most > 0.0;
+        }
+    }
     let count = lines.len();
     let keep = |(counter, line): &(String, ChartLine)| {
         let object = object_of(counter);
-        !matches!(object, "physical_disk" | "network") || active.iter().any(|(o, i)| o == object && *i == line.instance)
+        let of_instance = (object.to_owned(), line.instance.clone());
+        !matches!(object, "physical_disk" | "network") || moved.get(&of_instance).is_none_or(|moved| *moved)
     };
     let kept: Vec<(String, ChartLine)> = lines.into_iter().filter(keep).collect();
     let left_out = count - kept.len();
@@ -345,5 +347,32 @@ fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
         csv_cells(out, [Some([elapsed_s].as_slice())], 0);
         csv_cells(out, columns.iter().map(|column| Some(column.as_slice())), index);
         out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_whose_bytes_were_not_recorded_is_not_idle() {
+        let line = |counter: &str, instance: &str, value: f64| {
+            let buckets = vec![ChartBucket::of(Some(value).filter(|value| !value.is_nan()))];
+            (counter.to_owned(), ChartLine { instance: instance.to_owned(), buckets })
+        };
+        let lines = vec![
+            line("physical_disk.busy", "0 C:", 0.99),
+            line("physical_disk.busy", "sda", 0.0),
+            line("physical_disk.bytes_per_s", "sda", 0.0),
+            line("physical_disk.bytes_per_s", "sdb", 4096.0),
+            line("physical_disk.bytes_per_s", "sdc", f64::NAN),
+            line("network.received_bytes_per_s", "eth0", 0.0),
+            line("network.sent_bytes_per_s", "eth0", 1.0),
+            line("network.received_bytes_per_s", "eth1", 0.0),
+            line("processor.busy", "_total", 0.0),
+        ];
+        let (kept, left_out) = without_idle(lines);
+        let names: Vec<&str> = kept.iter().map(|(_, line)| line.instance.as_str()).collect();
+        assert_eq!((names, left_out), (vec!["0 C:", "sdb", "sdc", "eth0", "eth0", "_total"], 3));
     }
 }

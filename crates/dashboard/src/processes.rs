@@ -82,6 +82,8 @@ impl ProcessOrder {
 pub(crate) struct ProcessMeans {
     places: HashMap<(u32, String), usize>,
     rows: Vec<ProcessSummary>,
+    /// Of each row, the time in which its reads, writes and delay could not be read: it is no time without them.
+    unread: Vec<[f64; 3]>,
     /// The time that the tables cover; where none of them tells its own, their number.
     all: f64,
     is_timed: bool,
@@ -104,9 +106,14 @@ impl ProcessMeans {
             // an id can be given again within a long stretch: only one of the same name is the same process
             let index = *self.places.entry((row.pid, lasting_name(&row.name).to_owned())).or_insert_with(|| {
                 self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
+                self.unread.push([0.0; 3]);
                 self.rows.len() - 1
             });
             add(&mut self.rows[index], row, weight);
+            let values = [row.read_bytes_per_s, row.write_bytes_per_s, row.block_delay];
+            for (unread, value) in self.unread[index].iter_mut().zip(values) {
+                *unread += if value.is_none() { weight } else { 0.0 };
+            }
         }
     }
 
@@ -117,13 +124,14 @@ impl ProcessMeans {
 
     /// The means.
     pub fn finish(mut self) -> Vec<ProcessSummary> {
-        for row in &mut self.rows {
+        for (row, unread) in self.rows.iter_mut().zip(&self.unread) {
             let over = |value: &mut f64| *value /= self.all;
             over(&mut row.processor);
             over(&mut row.blocked_share);
             over(&mut row.major_faults_per_s);
-            for value in [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay] {
-                value.iter_mut().for_each(over);
+            let values = [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay];
+            for (value, unread) in values.into_iter().zip(unread) {
+                value.iter_mut().for_each(|value| *value /= self.all - unread);
             }
         }
         self.rows
@@ -174,6 +182,15 @@ mod tests {
         assert_eq!((found[0].read_bytes_per_s, found[0].processor), (Some(100.0), 1.0));
         // not seen in three of four seconds, and bytes that could not be read are not 0
         assert_eq!((found[1].read_bytes_per_s, found[1].processor), (None, 0.25));
+        // nor are they 0 where another table has them; a table without the process has none of them
+        let partly = [
+            table(1.0, vec![row(1, None)]),
+            table(1.0, vec![row(1, Some(400.0))]),
+            table(2.0, vec![row(1, None)]),
+            table(3.0, Vec::new()),
+        ];
+        let found = means(&partly);
+        assert_eq!((found[0].read_bytes_per_s, found[0].write_bytes_per_s), (Some(100.0), None));
         // lengths that no table has make all the same; where some have one, only these count
         let untimed = [table(0.0, vec![row(1, Some(400.0))]), table(0.0, vec![row(1, Some(0.0))])];
         assert_eq!(means(&untimed)[0].read_bytes_per_s, Some(200.0));

@@ -7,6 +7,7 @@ use diskwright_base::units::display;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, lasting_name};
 
 use crate::rule::Bottleneck;
+use crate::together::{ProcessMemory, at_once};
 use crate::verdict::{Culprit, ProgramActivity};
 use crate::waits::{Activity, Waits};
 
@@ -77,6 +78,8 @@ struct ProcessTotals {
     name: String,
     cgroup: String,
     seconds: f64,
+    /// From its first look to its last, seconds of the window.
+    span_s: (f64, f64),
     processor_s: f64,
     read_bytes: f64,
     write_bytes: f64,
@@ -101,10 +104,12 @@ struct ProcessTotals {
 const THREADS: usize = 8;
 
 impl ProcessTotals {
-    fn add(&mut self, row: &ProcessRow, seconds: f64) {
+    fn add(&mut self, row: &ProcessRow, seconds: f64, (from_s, to_s): (f64, f64)) {
         if self.seconds == 0.0 {
             self.resident_first = row.resident_bytes;
+            self.span_s.0 = from_s;
         }
+        self.span_s.1 = to_s;
         let amount = |rate: Option<f64>| rate.unwrap_or(0.0) * seconds;
         // what a worker of the kernel worked on last
         self.name.clone_from(&row.name);
@@ -173,9 +178,6 @@ impl ProcessTotals {
         self.major_faults += other.major_faults;
         self.delay_s += other.delay_s;
         self.blocked_s += other.blocked_s;
-        self.resident_first += other.resident_first;
-        self.resident_bytes += other.resident_bytes;
-        self.swapped_bytes += other.swapped_bytes;
         if other.waits_in.is_some() {
             self.waits_in.clone_from(&other.waits_in);
         }
@@ -198,6 +200,12 @@ impl ProcessTotals {
 
     fn moved_bytes(&self) -> f64 {
         self.read_bytes + self.write_bytes
+    }
+
+    fn memory(&self) -> ProcessMemory {
+        let (from_s, to_s) = self.span_s;
+        let (first, resident, swapped) = (self.resident_first, self.resident_bytes, self.swapped_bytes);
+        ProcessMemory { from_s, to_s, first, resident, swapped }
     }
 
     fn waited_s(&self) -> f64 {
@@ -224,6 +232,7 @@ struct ProcessGroup {
     most: f64,
     processes: u32,
     sum: ProcessTotals,
+    memory: Vec<ProcessMemory>,
 }
 
 impl ProcessGroup {
@@ -237,6 +246,13 @@ impl ProcessGroup {
         self.name.clone_from(&sum.name);
         self.processes += 1;
         self.sum.join(sum);
+        self.memory.push(sum.memory());
+    }
+
+    /// Puts the memory that its processes held at once into the sum.
+    fn settle(&mut self) {
+        let ProcessMemory { first, resident, swapped, .. } = at_once(&self.memory);
+        (self.sum.resident_first, self.sum.resident_bytes, self.sum.swapped_bytes) = (first, resident, swapped);
     }
 }
 
@@ -269,11 +285,13 @@ impl Culprits {
         if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {
             return;
         }
+        let from_s = self.seconds;
         self.seconds += table.elapsed_s;
         self.waits.add(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
-            self.people.entry((row.pid, lasting_name(&row.name).to_owned())).or_default().add(row, table.elapsed_s);
+            let totals = self.people.entry((row.pid, lasting_name(&row.name).to_owned())).or_default();
+            totals.add(row, table.elapsed_s, (from_s, self.seconds));
         }
         if self.people.len() > 2 * KEPT {
             let mut weights: Vec<f64> = self.people.values().map(ProcessTotals::weight).collect();
@@ -350,6 +368,7 @@ impl Culprits {
                 None => people.entry((name, &sum.cgroup)).or_default().join(*pid, sum, matters),
             }
         }
+        people.values_mut().for_each(ProcessGroup::settle);
         let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
         let mut shares: Vec<(f64, ProcessGroup)> =
             people.into_values().map(|party| (share(&party.sum, matters, &totals), party)).collect();
@@ -456,7 +475,8 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     if disk {
         say(sum.read_bytes, format!("reads {}", display(rate(sum.read_bytes), "bytes_per_s")));
         say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
-        let waited = (sum.waited_s() / sum.seconds).min(1.0);
+        // of the window's time; of several at once, that of each
+        let waited = (sum.waited_s() / sum.seconds.max(seconds)).min(1.0);
         let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
         say(waited, format!("waits for I/O for {} of the time{place}", display(waited, "fraction")));
     }

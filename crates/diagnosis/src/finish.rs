@@ -134,13 +134,19 @@ fn group_of(instance: &str) -> &str {
     instance.rsplit_once('@').map_or(instance, |(path, _)| path)
 }
 
-/// How far beyond its limit a finding's value is.
+/// How far beyond its limit a finding's value is, to sort by; nothing left of what there has to be is furthest.
 fn excess(finding: &Finding) -> f64 {
-    let ratio = match finding.compare {
-        "above" | "at_least" => finding.value / finding.limit,
-        _ => finding.limit / finding.value,
+    beyond(finding.compare, finding.value, finding.limit)
+}
+
+fn beyond(compare: &str, value: f64, limit: f64) -> f64 {
+    let ratio = match compare {
+        "above" | "at_least" => value / limit,
+        // what shrinks, and how fast
+        _ if limit < 0.0 => value / limit,
+        _ => limit / value,
     };
-    if ratio.is_finite() { ratio } else { 0.0 }
+    if ratio.is_nan() { 0.0 } else { ratio }
 }
 
 /// Strongest first; of one rule the instance furthest beyond the limit, and a
@@ -364,4 +370,18 @@ fn remarks(seen: &Observation) -> Vec<LogRemark> {
         times: r.times,
     };
     seen.notes.list.iter().chain(&seen.notes.bookmarks).map(remark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beyond;
+
+    #[test]
+    fn what_has_nothing_left_is_furthest_beyond_a_lower_limit() {
+        assert!(beyond("below", 0.0, 0.1) > beyond("below", 0.01, 0.1));
+        assert!(beyond("below", 0.01, 0.1) > beyond("below", 0.09, 0.1));
+        assert!(beyond("below", -1000.0, -1.0) > beyond("below", -2.0, -1.0), "a trend");
+        assert!(beyond("above", 3.0, 1.0) > beyond("above", 2.0, 1.0));
+        assert_eq!(beyond("above", f64::NAN, 1.0), 0.0);
+    }
 }

@@ -276,6 +276,9 @@ impl Judge {
     }
 }
 
+/// Time without any tick from which a recording was interrupted; where ticks are longer, one of them may be missing.
+const PAUSE_NS: i64 = 60_000_000_000;
+
 pub(crate) fn fill_times(
     frame: &Frame,
     range: std::ops::Range<usize>,
@@ -284,12 +287,18 @@ pub(crate) fn fill_times(
     times: &mut ChunkTimes,
 ) {
     let ticks = &frame.ticks()[range];
+    // that of the chunk before
+    let mut end = times.ends.last().copied();
+    times.pauses.clear();
     for list in [&mut times.starts, &mut times.ends] {
         list.clear();
     }
     times.ns.clear();
     times.seconds.clear();
     for tick in ticks {
+        let longest = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).max(PAUSE_NS);
+        times.pauses.push(end.is_some_and(|end| tick.start_ns().saturating_sub(end) > longest));
+        end = Some(tick.time_ns);
         times.ns.push(tick.elapsed_ns);
         times.starts.push(tick.start_ns());
         times.ends.push(tick.time_ns);

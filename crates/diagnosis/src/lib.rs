@@ -56,6 +56,7 @@ mod stand_in;
 mod states;
 mod stream;
 mod stretches;
+mod together;
 pub mod trends;
 pub mod verdict;
 mod waits;

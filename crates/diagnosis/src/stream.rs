@@ -154,6 +154,8 @@ pub(crate) struct ChunkTimes {
     pub ns: Vec<u64>,
     pub starts: Vec<i64>,
     pub ends: Vec<i64>,
+    /// Ticks before which nothing was recorded for long: no stretch goes on over a pause.
+    pub pauses: Vec<bool>,
     pub total_ns: u64,
     /// Start of the window.
     pub origin_ns: i64,
@@ -361,12 +363,15 @@ impl RuleProgress {
     fn time(&mut self, held: usize, judged_ns: u64, times: &ChunkTimes, scratch: &MaskScratch) {
         if held == 0 {
             // a chunk of nothing but gaps does not break a stretch
-            if judged_ns > 0 {
+            if judged_ns > 0 || times.pauses.contains(&true) {
                 self.run_ns = 0;
             }
             return;
         }
         for tick in 0..times.ns.len() {
+            if times.pauses[tick] {
+                self.run_ns = 0;
+            }
             if scratch.held[tick] != 0 {
                 if self.held_ticks == 0 {
                     self.first_ns = times.starts[tick];

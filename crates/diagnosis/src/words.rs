@@ -1,6 +1,6 @@
 //! What the verdict says in words.
 
-use diskwright_base::units::{digits, display, length};
+use diskwright_base::units::{digits, display, length, plural};
 
 use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
@@ -166,6 +166,9 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     } else if share < needed {
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
+    } else if outcome.stream.runs < rule.sustained.times {
+        let (runs, times) = (plural(outcome.stream.runs, "stretch", "stretches"), rule.sustained.times);
+        format!("{}{place} held in only {runs} ({times} needed)", rule.title)
     } else {
         let (row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
         let held = if row { outcome.stream.longest_ns } else { outcome.stream.held_ns } as f64 * 1e-9;

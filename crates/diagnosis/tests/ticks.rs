@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use diskwright_base::{Frame, Tick};
-use diskwright_diagnosis::{Judge, packs};
+use diskwright_diagnosis::{Judge, JudgeOptions, packs};
 
 /// What loggers are set to, in seconds: ours, node_exporter's, perfmon's and sar's.
 const TICKS_S: [u64; 4] = [1, 15, 300, 600];
@@ -61,6 +61,36 @@ fn a_gap_does_not_break_a_stretch() {
     let row = rule("{ share = 0.0, in_a_row = '60s' }");
     let verdict = busy(200, 1, |i| if i == 100 { f64::NAN } else { f64::from(u8::from((69..131).contains(&i))) });
     assert_eq!(only(&verdict.by(&row)).longest_s, 61.0);
+}
+
+#[test]
+fn too_few_stretches_are_told_by_their_number() {
+    let verdict = busy(100, 1, |_| 1.0).by(&rule("{ share = 0.5, at_least = '3s', times = 3 }"));
+    assert_eq!(verdict.findings.len(), 0);
+    assert_eq!(verdict.ruled_out[0].because, "it is so on sda held in only 1 stretch (3 needed)");
+}
+
+#[test]
+fn a_pause_of_the_recorder_ends_a_stretch() {
+    let source = busy(200, 1, |i| f64::from(u8::from((60..140).contains(&i)))).frame(0..200);
+    // nothing was recorded for so long in the middle of what held
+    let judged = |sustained: &str, pause_s: i64| {
+        let mut judge = Judge::new(vec![pack(&rule(sustained))], JudgeOptions::default());
+        for (index, tick) in source.ticks().iter().enumerate() {
+            let away = if index < 100 { 0 } else { pause_s * SECOND as i64 };
+            let mut frame = Frame::new(source.schema().clone(), 1);
+            frame.push(Tick { time_ns: tick.time_ns + away, ..*tick }, &[source.column(0)[index]]);
+            judge.frame(&frame);
+        }
+        judge.finish().remove(0)
+    };
+    let row = "{ share = 0.0, in_a_row = '60s' }";
+    // a recorder that is started again at once
+    assert_eq!((only(&judged(row, 30)).longest_s, only(&judged(row, 30)).times), (80.0, 1));
+    assert_eq!(judged(row, 3600).findings.len(), 0);
+    let verdict = judged("{ share = 0.0, in_a_row = '40s' }", 3600);
+    let found = only(&verdict);
+    assert_eq!((found.longest_s, found.times, found.stretches.len()), (40.0, 2, 2));
 }
 
 #[test]

@@ -87,11 +87,13 @@ impl DisplayZone {
         self.zoned(time_ns).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
-    /// `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date where it is another.
+    /// `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date where it is another, and both zones where the clock
+    /// changes between winter and summer in it.
     pub fn range(&self, from_ns: i64, to_ns: i64) -> String {
         let (from, to) = (self.zoned(from_ns), self.zoned(to_ns));
+        let start = if from.offset() == to.offset() { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S %Z" };
         let end = if from.date() == to.date() { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" };
-        format!("{} to {}", from.strftime("%Y-%m-%d %H:%M:%S"), to.strftime(end))
+        format!("{} to {}", from.strftime(start), to.strftime(end))
     }
 
     /// The same for two RFC 3339 times; as they stand, where they are none.
@@ -186,6 +188,10 @@ mod tests {
         assert_eq!(utc.range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
         let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
+        // an hour and a half in the night in which three o'clock comes twice
+        let autumn = parse("2026-10-25T00:30:00Z").unwrap();
+        let range = zone.range(autumn, autumn + 90 * MINUTE_NS);
+        assert_eq!(range, "2026-10-25 02:30:00 CEST to 03:00:00 CET");
     }
 
     #[test]

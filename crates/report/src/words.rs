@@ -1,5 +1,6 @@
 //! Words for the parts of a verdict, shared by screen and page.
 
+use diskwright_base::moment::rfc3339;
 use diskwright_base::units::plural;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
@@ -9,6 +10,8 @@ use diskwright_diagnosis::verdict::{
 
 use crate::axis;
 use crate::time::{DisplayZone, length, parse};
+
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// The documents that sources cite, by their short names.
 const DOCUMENTS: [(&str, &str); 5] = [
@@ -170,9 +173,13 @@ pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
     let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
     let share = units::display(episode.share, "fraction");
     let time = seen(seen_s(episode.judged_s, window_s));
-    // to the second: nobody types milliseconds
-    let second = |time: &str| time.split_once('.').map_or_else(|| time.to_owned(), |(whole, _)| format!("{whole}Z"));
-    let look = format!("--from {} --to {}", second(&episode.from), second(&episode.to));
+    // to the second: nobody types milliseconds. A window has the ticks that end in it, also the one that ends where it
+    // begins, and that one is of the time before
+    let second = |time: &str, more_ns: i64| {
+        let whole = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
+        parse(time).map_or_else(|| time.to_owned(), |ns| rfc3339(whole(ns)))
+    };
+    let look = format!("--from {} --to {}", second(&episode.from, SECOND_NS), second(&episode.to, SECOND_NS - 1));
     format!("{of}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
 }
 
@@ -212,6 +219,21 @@ mod tests {
         let mut bad = verdict.episodes.remove(0);
         bad.judged_s = 26.0;
         assert!(episode(&bad, 300.0, &DisplayZone::utc()).contains("of the 26 s it was seen in total"));
+    }
+
+    #[test]
+    fn the_options_of_an_episode_have_its_ticks_and_no_others() {
+        let mut bad = crate::fixture::verdict().episodes.remove(0);
+        let mut told = |from: &str, to: &str| {
+            (bad.from, bad.to) = (from.into(), to.into());
+            episode(&bad, 300.0, &DisplayZone::utc())
+        };
+        // sar's ticks of ten minutes: the one that ends at two o'clock is no part of it
+        let words = told("2026-11-21T02:00:00Z", "2026-11-21T02:10:00Z");
+        assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:10:00Z"), "{words}");
+        // ticks of a second that end at nine tenths: the first ends at 01.9, the last at 10.9
+        let words = told("2026-11-21T02:00:00.900Z", "2026-11-21T02:02:10.900Z");
+        assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:02:11Z"), "{words}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use super::super::{Failure, ceilings, output};
 
 /// Rows of the table.
 const ROWS: usize = 40;
+/// Stretches that overlap by less than this only touch, nanoseconds: a page knows times as milliseconds, rounded.
+const TOUCH_NS: i64 = 4_000;
 
 /// What changed from the first stretch to the second, as `compare` shows it.
 pub fn compared(history: &dyn History, pack: &Pack, first: (i64, i64), second: (i64, i64)) -> Result<String, Failure> {
@@ -25,12 +27,29 @@ pub fn comparison(
     first: (i64, i64),
     second: (i64, i64),
 ) -> Result<WindowComparison, Failure> {
+    let (first, second) = apart(first, second);
     let (before, after) = (side(history, pack, first)?, side(history, pack, second)?);
     let comparison = compare::compare(&before.0, &after.0, before.1, after.1);
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two stretches have no counter and instance in common".into()));
     }
     Ok(comparison)
+}
+
+/// The same stretches; where one begins at the end of the other, the tick there is not in both: it tells of the time
+/// before it.
+pub fn apart(first: (i64, i64), second: (i64, i64)) -> ((i64, i64), (i64, i64)) {
+    let touch = |earlier: (i64, i64), later: (i64, i64)| {
+        let common = earlier.1.saturating_sub(later.0);
+        earlier != later && earlier.0 <= later.0 && earlier.1 <= later.1 && (0..TOUCH_NS).contains(&common)
+    };
+    if touch(first, second) {
+        return (first, (first.1 + 1, second.1));
+    }
+    if touch(second, first) {
+        return ((second.1 + 1, first.1), second);
+    }
+    (first, second)
 }
 
 fn side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(CounterWindow, Verdict), Failure> {
@@ -50,4 +69,28 @@ fn side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(Counte
     history.read(range.0, range.1, each).map_err(Failure::Failed)?;
     let verdict = judge.finish().into_iter().next();
     verdict.map(|verdict| (counters, verdict)).ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn the_tick_between_two_stretches_is_in_the_earlier_alone() {
+        const SECOND: i64 = 1_000_000_000;
+        let (early, late) = ((10 * SECOND, 20 * SECOND), (20 * SECOND, 30 * SECOND));
+        let cut = (20 * SECOND + 1, 30 * SECOND);
+        assert_eq!(apart(early, late), (early, cut));
+        assert_eq!(apart(late, early), (cut, early), "in either order");
+        // as the page gives them: wider by what its times are rounded
+        let wide = |stretch: (i64, i64)| (stretch.0 - 1_000, stretch.1 + 1_000);
+        assert_eq!(apart(wide(early), wide(late)), (wide(early), (20 * SECOND + 1_001, 30 * SECOND + 1_000)));
+        // a change at the very first tick, and at the very last
+        assert_eq!(apart((5, 5), (5, 30 * SECOND)), ((5, 5), (6, 30 * SECOND)));
+        assert_eq!(apart(early, (20 * SECOND, 20 * SECOND)), (early, (20 * SECOND + 1, 20 * SECOND)));
+        // those that lie in each other, or apart, stay as they are
+        for (one, other) in [(early, early), (early, (15 * SECOND, 30 * SECOND)), (early, (21 * SECOND, 30 * SECOND))] {
+            assert_eq!(apart(one, other), (one, other));
+        }
+    }
 }

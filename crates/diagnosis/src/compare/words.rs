@@ -2,7 +2,7 @@
 
 use diskwright_base::units::{digits, display};
 
-use super::load::{ChangeDirection, QuantityChange, READ_SHARE, REQUESTS, SIZE};
+use super::load::{ChangeDirection, LEAST_CHANGE, QuantityChange, READ_SHARE, REQUESTS, SIZE};
 use super::{ChangeOutcome, WindowComparison};
 use crate::rule::Bottleneck;
 use crate::verdict::Verdict;
@@ -57,15 +57,45 @@ fn lead(of: &WindowComparison) -> String {
         ChangeOutcome::LessAsked => {
             "The load was lower in the second window, so nothing shows that the change itself helped."
         }
-        ChangeOutcome::MoreAsked if response == ChangeDirection::Up => {
-            "The load was higher in the second window. That alone may explain why each request takes longer."
-        }
-        ChangeOutcome::MoreAsked => "The load was higher in the second window, and requests were no slower.",
+        ChangeOutcome::MoreAsked => return more_asked(of, response),
         ChangeOutcome::OtherLoad => "These windows do not show whether the change helped: they had different requests.",
-        ChangeOutcome::Unchanged => "Neither the load nor the time per request differs beyond noise.",
+        ChangeOutcome::Unchanged => return unchanged(of),
         ChangeOutcome::Unclear => "These windows do not show whether the change helped.",
     };
     words.to_owned()
+}
+
+/// What a higher load explains: of requests only where it was measured how long they took.
+fn more_asked(of: &WindowComparison, response: ChangeDirection) -> String {
+    let (goals, higher) = (goals(of), "The load was higher in the second window");
+    match response {
+        _ if !goals.is_empty() => format!("{higher}. That alone may explain this: {goals}."),
+        ChangeDirection::Up => format!("{higher}. That alone may explain why each request takes longer."),
+        ChangeDirection::Same | ChangeDirection::Down => format!("{higher}, and requests were no slower."),
+        ChangeDirection::Unknown => format!("{higher}, so nothing shows what the change itself did."),
+    }
+}
+
+/// What is the same in both windows, by name: the time per request only where it was judged.
+fn unchanged(of: &WindowComparison) -> String {
+    let by = if of.load.iter().chain(&of.response).chain(&of.goals).any(is_small) { "by 5 %" } else { "beyond noise" };
+    match (of.goals.is_empty(), &of.load, &of.response) {
+        (false, None, _) => format!("What the verdict blames does not differ {by}."),
+        (false, Some(_), _) => format!("Neither the load nor what the verdict blames differs {by}."),
+        (true, _, None) => format!("The load does not differ {by}. Nothing shows how long a request takes."),
+        (true, _, Some(_)) => format!("Neither the load nor the time per request differs {by}."),
+    }
+}
+
+/// It differs beyond noise, by less than a twentieth.
+fn is_small(m: &QuantityChange) -> bool {
+    let is_near = (m.after - m.before).abs() < LEAST_CHANGE * m.before.abs().max(m.after.abs());
+    m.change == ChangeDirection::Same && is_near && leaves_out_none(m.ratio_low, m.ratio_high)
+}
+
+/// Whether "no difference" lies outside of a ratio's interval.
+fn leaves_out_none(low: Option<f64>, high: Option<f64>) -> bool {
+    low.is_some_and(|low| low > 1.0) || high.is_some_and(|high| high < 1.0)
 }
 
 /// What the verdict blamed, in numbers.
@@ -82,10 +112,14 @@ fn equal(of: &WindowComparison, asked: bool) -> Option<String> {
     let equal = of.equal_load.as_ref().filter(|e| asked || e.change != change(of.response.as_ref()))?;
     let load = format!("{} to {}", display(equal.load_low, ""), display(equal.load_high, "per_s"));
     let range = between(Some(equal.ratio_low), equal.ratio_high);
+    let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < LEAST_CHANGE;
     let words = match equal.change {
         ChangeDirection::Up => format!("a request took {} longer{range}", percent(equal.ratio).trim_start_matches('+')),
         ChangeDirection::Down => {
             format!("a request took {} less time{range}", percent(equal.ratio).trim_start_matches('-'))
+        }
+        _ if is_near && leaves_out_none(Some(equal.ratio_low), equal.ratio_high) => {
+            format!("the time per request differed by less than 5 %{range}")
         }
         _ => format!("a request took equally long within noise{range}"),
     };
@@ -113,6 +147,7 @@ fn movement(m: &QuantityChange) -> String {
     };
     let range = between(m.ratio_low, m.ratio_high);
     let moved = match m.change {
+        ChangeDirection::Same if is_small(m) => format!("a difference of less than 5 %{range}"),
         ChangeDirection::Same => format!("no difference beyond noise{range}"),
         ChangeDirection::Unknown => "too few or too uneven ticks to distinguish change from noise".to_owned(),
         _ if m.before == 0.0 => "more than noise".to_owned(),
@@ -168,9 +203,67 @@ fn now(before: &Verdict, after: &Verdict) -> String {
     let capital = |text: String| text[..1].to_uppercase() + &text[1..];
     match (before.bottleneck, after.bottleneck) {
         (Bottleneck::None, Bottleneck::None) => "Neither window has a bottleneck.".into(),
+        (Bottleneck::Unknown, Bottleneck::None) => "The second window has no bottleneck.".into(),
         (_, Bottleneck::None) => "No bottleneck remains.".into(),
+        // requests queue, and the log does not show whether anything waits for them
+        (_, Bottleneck::Unknown) if after.findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown) => {
+            "The log does not show which bottleneck the second window has.".into()
+        }
         (_, Bottleneck::Unknown) => "The second window has too little data to name a bottleneck.".into(),
         (_, _) if same => format!("{} still the bottleneck.", capital(is(after))),
         _ => format!("{} now the bottleneck.", capital(is(after))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CounterWindow;
+    use super::*;
+    use crate::judge::{Judge, JudgeOptions};
+
+    fn quantity(counter: &str, (before, after): (f64, f64), change: ChangeDirection) -> QuantityChange {
+        let (counter, unit) = (counter.to_owned(), "per_s".to_owned());
+        let ratio = after / before;
+        let (ratio_low, ratio_high) = (Some(ratio - 0.01), Some(ratio + 0.01));
+        QuantityChange { counter, unit, before, after, change, ratio_low, ratio_high }
+    }
+
+    /// A comparison of nothing with these quantities.
+    fn comparison(outcome: ChangeOutcome, load: QuantityChange, goals: Vec<QuantityChange>) -> WindowComparison {
+        let pack = crate::packs::builtin("default").unwrap().unwrap();
+        let verdict = Judge::new(vec![pack], JudgeOptions::default()).finish().remove(0);
+        let window = CounterWindow::new((0, 1));
+        let nothing = super::super::compare(&window, &window, verdict.clone(), verdict);
+        WindowComparison { outcome, load: Some(load), goals, ..nothing }
+    }
+
+    #[test]
+    fn nothing_is_said_of_requests_that_were_not_judged() {
+        let more = quantity("network.bytes_per_s", (100.0, 150.0), ChangeDirection::Up);
+        let busier = quantity("processor.busy", (0.5, 0.9), ChangeDirection::Up);
+        let said = lead(&comparison(ChangeOutcome::MoreAsked, more.clone(), vec![busier.clone()]));
+        assert!(said.starts_with("The load was higher in the second window. That alone may explain this: "), "{said}");
+        assert!(said.contains("processor.busy") && !said.contains("slower"), "{said}");
+        let said = lead(&comparison(ChangeOutcome::MoreAsked, more, Vec::new()));
+        assert!(!said.contains("slower"), "{said}");
+        // requests that take longer beside processors that were as busy before
+        let (same, busy) = ((100.0, 100.0), (0.9, 0.9));
+        let load = quantity("network.bytes_per_s", same, ChangeDirection::Same);
+        let goals = vec![quantity("processor.busy", busy, ChangeDirection::Same)];
+        let response = Some(quantity(super::super::load::RESPONSE, (0.01, 0.02), ChangeDirection::Up));
+        let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, goals) };
+        assert_eq!(lead(&both), "Neither the load nor what the verdict blames differs beyond noise.");
+    }
+
+    #[test]
+    fn a_small_difference_beyond_noise_is_no_noise() {
+        let load = quantity(REQUESTS, (100.0, 103.0), ChangeDirection::Same);
+        let said = movement(&load);
+        assert!(said.contains("a difference of less than 5 % (between +2 % and +4 %)"), "{said}");
+        let response = Some(quantity(super::super::load::RESPONSE, (0.01, 0.01), ChangeDirection::Same));
+        let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, Vec::new()) };
+        assert_eq!(lead(&both), "Neither the load nor the time per request differs by 5 %.");
+        let said = movement(&quantity(REQUESTS, (100.0, 100.0), ChangeDirection::Same));
+        assert!(said.contains("no difference beyond noise"), "{said}");
     }
 }
