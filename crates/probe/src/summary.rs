@@ -3,7 +3,7 @@
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
 use diskwright_results::result::{
-    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
+    DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
 };
 
 use crate::live::LiveInterval;
@@ -115,11 +115,8 @@ const STEPS: &[f64] = &[
 ];
 
 fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
-    let count = histogram.count() as f64;
-    // counted from above, so that the rounding of 1 - share does not decide
-    let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
-    let quantile = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
-    STEPS.iter().filter(|s| enough(**s)).filter_map(quantile).collect()
+    let quantile = |&share: &f64| Some((share, histogram.percentile(share)? * 1e-9));
+    STEPS.iter().filter_map(quantile).collect()
 }
 
 /// What memory answered of a buffered run's reads. The kernel's count covers

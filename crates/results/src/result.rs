@@ -31,17 +31,10 @@ pub struct Latency {
     pub max: Option<f64>,
 }
 
-/// Requests that must lie above a percentile for it to be given.
-pub const ABOVE: f64 = 10.0;
-
 impl Latency {
     /// Of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram) -> Latency {
-        let count = histogram.count() as f64;
-        let quantile = |share: f64| {
-            let enough = share <= 0.5 || count * (1.0 - share) >= ABOVE;
-            histogram.quantile(share).filter(|_| enough).map(|ns| ns * 1e-9)
-        };
+        let quantile = |share: f64| histogram.percentile(share).map(|ns| ns * 1e-9);
         Latency {
             mean: histogram.mean().map(|ns| ns * 1e-9),
             p50: quantile(0.5),
@@ -318,5 +311,17 @@ mod tests {
         assert!(steps.windows(2).all(|pair| pair[0].to_s <= pair[1].from_s) && steps[0].from_s == 0.0);
         assert!(latency.p99.is_some() && latency.p999.is_none());
         assert_eq!(latency.max, Some(1e-3));
+    }
+
+    #[test]
+    fn exactly_ten_requests_above_a_percentile_are_enough() {
+        // 1 - 0.9999 and 1 - 0.99999 are a little less than 0.0001 and 0.00001
+        let of = |count: u64| {
+            let mut histogram = Histogram::new();
+            histogram.record_many(1000, count);
+            Latency::of(&histogram)
+        };
+        assert!(of(100_000).p9999.is_some() && of(99_999).p9999.is_none());
+        assert!(of(1_000_000).p99999.is_some() && of(999_999).p99999.is_none());
     }
 }
