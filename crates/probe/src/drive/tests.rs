@@ -258,6 +258,29 @@ fn errors_are_counted_and_end_a_run() {
 }
 
 #[test]
+fn errors_that_come_after_the_end_are_counted() {
+    // the first request takes longer than the run, and the second fails behind it
+    let mut count = 0;
+    let service = move |_: &Op, _| {
+        count += 1;
+        if count == 1 { Ok(10 * S) } else { Err(5) }
+    };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &paced(Pace::Closed { depth: 2 }), 2, 5);
+    assert_eq!((tally.reads.requests, tally.errors), (0, vec![(5, 1)]));
+}
+
+#[test]
+fn the_sync_of_a_write_that_ends_late_is_a_part_of_its_latency() {
+    // the last ten writes take a second each, one after the other, and their syncs come behind all of them
+    let service = |_: &Op, begins: u64| Ok(if begins >= 1_900 * MS { S } else { MS });
+    let pace = Pace::Open { rate_per_s: 100.0, poisson: false };
+    let pattern = Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..paced(pace) };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &pattern, 4096, 1);
+    let p95 = tally.writes.latency.quantile(0.95).unwrap();
+    assert!(p95 > 9.0 * S as f64, "{p95}");
+}
+
+#[test]
 fn cycles_think_ask_and_compute() {
     // 10 ms of thinking, 4 requests of 5 ms, 20 ms of computing: 4 requests every 50 ms
     let pace = Pace::Cycles {
