@@ -70,7 +70,8 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         pattern: Some(pattern.clone()),
         ..histograms(tally)
     };
-    name_pace(&mut run, &pattern.pace, silence * rate);
+    // the silence is a worker's, which makes its share of the requests; the others went on
+    name_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.lanes.max(1)));
     run
 }
 
@@ -235,6 +236,17 @@ mod tests {
             let back: RunResult = serde_json::from_str(&text).unwrap();
             assert_eq!(back.pattern, Some(pattern), "{text}");
         }
+    }
+
+    #[test]
+    fn a_silent_worker_hides_its_own_share_of_the_requests() {
+        // 1000 a second by four workers, of which one waits for half a second
+        let hidden = |lanes: u32| {
+            let mut outcome = RunOutcome { lanes, ..outcome() };
+            outcome.tally.longest_silence_ns = 500_000_000;
+            summary(&Pattern::random_reads(512, 4), &outcome).hidden_requests
+        };
+        assert_eq!((hidden(1), hidden(4)), (Some(500.0), Some(125.0)));
     }
 
     #[test]

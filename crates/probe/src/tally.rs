@@ -29,7 +29,7 @@ pub struct WorkerTally {
     pub errors: Vec<(i32, u64)>,
     /// Requests that moved less than they asked for.
     pub short: u64,
-    /// Longest time without any answer while requests were outstanding, nanoseconds.
+    /// Longest time in which a lane got no answer while it had requests outstanding, nanoseconds.
     pub longest_silence_ns: u64,
     /// Requests that an open loop made late because no slot was free.
     pub late: u64,

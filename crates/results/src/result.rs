@@ -159,10 +159,10 @@ pub struct RunResult {
     /// See above; 0 where read-ahead brought more than was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_memory_share: Option<f64>,
-    /// Longest time without any answer while requests were outstanding, seconds.
+    /// Longest time in which a lane got no answer while it had requests outstanding, seconds.
     pub longest_silence_s: f64,
-    /// What a closed loop hides: requests that were never made because others
-    /// had not come back, at the run's own rate, in the longest silence.
+    /// What a closed loop hides: requests that this lane never made because others had not
+    /// come back in the longest silence, at its share of the run's own rate.
     pub hidden_requests: Option<f64>,
     /// Whether the rate settled down; `None` where the run was too short to say.
     pub steady: Option<bool>,
