@@ -512,6 +512,16 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_failed_are_told_beside_figures_that_do_not_know_of_them() {
+        let (a, mut b) = (rates("one", &[10.0, 10.0]), rates("one", &[10.0, 10.0]));
+        (b.runs[0].failed, b.runs[1].short) = (7, 1);
+        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        let found = comparison.circumstances.iter().find(|c| c.what == "failed_requests");
+        assert_eq!(found.map(|c| (c.before.as_str(), c.after.as_str())), Some(("0", "8")));
+        assert!(compare(&[("a", &a)], &[("c", &a.clone())]).circumstances.is_empty());
+    }
+
+    #[test]
     fn what_else_differs_is_told() {
         let mut a = rates("one", &[1.0, 2.0]);
         let mut b = rates("other", &[1.0]);
