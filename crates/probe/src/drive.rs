@@ -560,6 +560,11 @@ impl<E: IoEngine> Worker<'_, E> {
             }
             self.settle(now, |slot| free.push(slot));
         }
+        if !self.is_spent() {
+            // what was due by now and found no slot: nobody knows how long it would have waited
+            let from = due.max(self.from as f64);
+            self.tally.unsent = ((now.min(self.until) as f64 - from) / mean_ns).ceil().max(0.0) as u64;
+        }
         Ok(())
     }
 }

@@ -61,6 +61,7 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         late_start_s: late_start(&tally.lateness),
         retried: tally.retried,
         lanes: outcome.lanes,
+        unsent: tally.unsent,
         unanswered: tally.unanswered,
         unanswered_s: tally.unanswered_ns as f64 * 1e-9,
         stopped: outcome.stopped,

@@ -186,6 +186,10 @@ pub struct RunResult {
     /// Requests that were made again because the system said to try again.
     #[serde(default)]
     pub retried: u64,
+    /// Requests of an open loop that were due in the measured time and never made, because too
+    /// many were outstanding; they are in no latency.
+    #[serde(default)]
+    pub unsent: u64,
     /// Threads.
     pub lanes: u32,
     /// Requests without an answer when they were given up.

@@ -78,6 +78,15 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_hides_it() {
 }
 
 #[test]
+fn what_an_open_loop_could_not_send_is_counted() {
+    // 100 a second are served and 1000 offered: in 11 s, with the ramp, 1108 of 11,000 find one of eight slots
+    let pace = Pace::Open { rate_per_s: 1000.0, poisson: false };
+    let tally = measure(FakeDevice::steady(1, 10 * MS), &paced(pace.clone()), 8, 10);
+    assert!((9_885..=9_895).contains(&tally.unsent), "{}", tally.unsent);
+    assert_eq!(measure(FakeDevice::steady(2, MS), &paced(pace), 8, 10).unsent, 0);
+}
+
+#[test]
 fn poisson_arrivals_wait_as_mm1_md1_say() {
     // M/D/1 at load 0.8: waiting = rho / (2 (1 - rho)) services (Pollaczek and Khinchine)
     let pace = Pace::Open { rate_per_s: 800.0, poisson: true };
