@@ -305,10 +305,10 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
         return Err(not_opened(name, Errno::INVAL, false));
     }
     let sector = told.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
-    let on = rustix::fs::fstatfs(&file).map_err(io(name, "its filesystem cannot be examined"))?;
-    let sector = sector.max(unit_of_blocks(on.f_type as u32, on.f_bsize as u64));
-    let mut target = ProbeTarget::of(path, name, file, bytes, sector, device);
-    target.cautions.extend(filesystem(on.f_type as u32).map(str::to_owned));
+    let on = rustix::fs::fstatfs(&file).ok();
+    let (kind, block) = on.map_or((0, 0), |on| (on.f_type as u32, on.f_bsize as u64));
+    let mut target = ProbeTarget::of(path, name, file, bytes, sector.max(unit_of_blocks(kind, block)), device);
+    target.cautions.extend(filesystem(kind).map(str::to_owned));
     // a filesystem without direct I/O says so when it is asked, better now than after filling
     drop(target.open(false, buffered, false)?);
     Ok(target)
