@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn depth_says_where_there_is_no_knee_up_to_the_deepest_queue() {
-        let beyond = |servers| {
+        let beyond = |servers: usize| {
             let (_, remarks) = on_fake(&DEPTH, 64 * MIB, || FakeDevice::steady(servers, 20_000_000));
             assert_eq!(remarks.iter().any(|r| r.text.contains("at once, at least")), servers > 256, "{remarks:?}");
             remarks.iter().any(|r| r.id == "knee_beyond")
