@@ -79,7 +79,7 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &CompareOptions<'_>) ->
         output::text(&drawn::screen(&comparison, asked.all, &output::wide_style()))?;
     }
     if comparison.counters.is_empty() {
-        return Err(Failure::Failed("the results have no run name in common".into()));
+        return Err(Failure::Failed(comparison.sentence.trim_end_matches('.').to_owned()));
     }
     asked.most_worse.map_or(Ok(()), |most| hold(&comparison, most))
 }

@@ -178,7 +178,9 @@ pub fn search(
     let rows: Vec<&String> = original.fits.iter().flat_map(|fitted| &fitted.rows).collect();
     let outcomes = document(bench, &trial, |row| rows.contains(&&row.id));
     let found = original.fits.iter().zip(&trial.fits);
-    let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: is.value });
+    // as it was simulated
+    let after = |is: &FitParameter| if is.whole { is.value.round() } else { is.value };
+    let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: after(is) });
     Ok((found.collect(), mean_square(&outcomes).sqrt()))
 }
 
@@ -322,6 +324,10 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         let (found, error) = search(&BENCH, &read, 200).unwrap();
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
+        // what takes whole numbers is told as one
+        let whole = DOCUMENT.replacen("value = 3.0", "value = 3.0\nwhole = true", 1);
+        let (found, _) = search(&BENCH, &ExperimentDocument::read("009", &whole).unwrap(), 200).unwrap();
+        assert_eq!(found[0].after.fract(), 0.0, "{found:?}");
     }
 
     #[test]

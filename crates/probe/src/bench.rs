@@ -105,7 +105,7 @@ pub trait Bench {
 /// answered then is not waited for, and `live` goes on saying so.
 ///
 /// # Errors
-/// When the engine or a request fails.
+/// When the engine or a request fails, or moves less than requested.
 pub fn follow<E: IoEngine>(
     engine: &mut E,
     series: &RequestSeries,
@@ -142,8 +142,13 @@ pub fn follow<E: IoEngine>(
         }
         live.waits(0, 0);
         timed.push(RequestTimes { start_ns: now, end_ns: engine.now() });
-        if let Some(answer) = done.pop().filter(|a| a.result < 0) {
-            return Err(io::Error::from_raw_os_error(-answer.result));
+        if let Some(answer) = done.pop() {
+            match u32::try_from(answer.result) {
+                Err(_) => return Err(io::Error::from_raw_os_error(answer.result.wrapping_neg())),
+                // past the end of what has shrunk nothing is read, and very fast
+                Ok(moved) if moved < step.length => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+            }
         }
     }
     Ok(timed)
@@ -376,4 +381,27 @@ fn dry(pattern: &Pattern) -> RunOutcome {
         outcome.tally.answer(write, pattern.sizes[0].0, latency_ns, 0);
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_beyond_the_end_is_no_measurement() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let room = BufferSpec { slots: 1, largest: 4096, writes: false, seed: 1 };
+        let mut engine = ThreadEngine::new(file.into(), &room, Instant::now()).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut read = |offset: u64| {
+            let steps = vec![SeriesStep { write: false, offset, length: 4096, pause_ns: 0 }];
+            let most = Duration::from_secs(60);
+            let series = RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most };
+            follow(&mut engine, &series, &stop, &Live::default())
+        };
+        assert_eq!(read(0).unwrap().len(), 1);
+        assert_eq!(read(2048).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(read(4096).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

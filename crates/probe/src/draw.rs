@@ -105,7 +105,8 @@ impl Draw {
             Placement::Pareto { power } => OffsetGenerator::Pareto { exponent: power.ln() / (1.0 - power).ln() },
             Placement::Strided { stride_bytes } => {
                 let stride = (*stride_bytes).max(align);
-                OffsetGenerator::Strided { stride: stride * u64::from(lanes), next: stride * u64::from(lane) }
+                let of = |lanes: u32| stride.saturating_mul(u64::from(lanes));
+                OffsetGenerator::Strided { stride: of(lanes), next: of(lane) }
             }
         };
         Draw {
@@ -226,8 +227,11 @@ impl Draw {
                 position
             }
             OffsetGenerator::Strided { stride, next } => {
-                let position = if *next + length > self.range { *next % *stride % align.max(1) } else { *next };
-                *next = position + *stride;
+                // each lane comes round to where it began, so that two of them never read the same
+                let most = self.range.saturating_sub(length);
+                let first = || Some(*next % *stride).filter(|first| *first <= most).unwrap_or(0);
+                let position = if *next <= most { *next } else { first() };
+                *next = position.saturating_add(*stride);
                 position
             }
         }
@@ -355,6 +359,24 @@ mod tests {
                 line.iter().enumerate().all(|(i, d)| d.offset == i as u64 * length && u64::from(d.length) == length)
             );
         }
+    }
+
+    #[test]
+    fn strides_of_two_lanes_stay_apart_when_they_come_round() {
+        // requests of 64 KiB with holes of 4 KiB, four of them in the range
+        let stride = 68 << 10;
+        let sizes = vec![(64 << 10, 1.0)];
+        let one = Pattern { sizes, ..pattern(Placement::Strided { stride_bytes: stride }) };
+        let one = Pattern { range_bytes: Some(4 * stride), ..one };
+        let places = |lane| -> Vec<u64> {
+            let mut draw = Draw::new(&one, 64 * MIB, lane, 2);
+            (0..5).map(|_| draw.request().offset / stride).collect()
+        };
+        assert_eq!((places(0), places(1)), (vec![0, 2, 0, 2, 0], vec![1, 3, 1, 3, 1]));
+        // however long it is
+        let huge = pattern(Placement::Strided { stride_bytes: u64::MAX });
+        let mut draw = Draw::new(&huge, 64 * MIB, 1, 2);
+        assert!((0..5).all(|_| draw.request().offset == 0));
     }
 
     #[test]

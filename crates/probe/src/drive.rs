@@ -345,17 +345,31 @@ impl<E: IoEngine> Worker<'_, E> {
 
     /// Takes the answers that come after the end. They are in no rate; but what
     /// an open loop should have made in time and got late is latency that
-    /// somebody would have had, and a stall at the end must not hide it.
+    /// somebody would have had, and a stall at the end must not hide it. What
+    /// failed has failed: a dead disk may take longer than a run to say so.
     fn settle_late(&mut self) {
         let now = self.engine.now();
         let mut done = std::mem::take(&mut self.done);
         for answer in done.drain(..) {
             self.outstanding -= 1;
-            let slot = std::mem::take(&mut self.slots[answer.slot as usize]);
-            let counts = slot.start >= self.from && slot.fault(answer.result).is_none();
-            if counts && matches!(self.lane.pace, Pace::Open { .. }) {
-                let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
-                side.latency.record(now.saturating_sub(slot.start));
+            let slot = self.slots[answer.slot as usize];
+            let counts = slot.start >= self.from && matches!(self.lane.pace, Pace::Open { .. });
+            let fault = slot.fault(answer.result);
+            // a write's sync belongs to it
+            if counts && fault.is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
+                continue;
+            }
+            self.slots[answer.slot as usize] = RequestSlot::default();
+            match fault {
+                // it was to be tried again, and there is no time left
+                Some(IoFault::Error(libc::EAGAIN | libc::EINTR)) => {}
+                Some(IoFault::Error(number)) => self.tally.error(number),
+                Some(IoFault::Short) => self.tally.short += 1,
+                None if counts => {
+                    let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
+                    side.latency.record(now.saturating_sub(slot.start));
+                }
+                None => {}
             }
         }
         self.done = done;
@@ -545,6 +559,11 @@ impl<E: IoEngine> Worker<'_, E> {
                 free_since = now;
             }
             self.settle(now, |slot| free.push(slot));
+        }
+        if !self.is_spent() {
+            // what was due by now and found no slot: nobody knows how long it would have waited
+            let from = due.max(self.from as f64);
+            self.tally.unsent = ((now.min(self.until) as f64 - from) / mean_ns).ceil().max(0.0) as u64;
         }
         Ok(())
     }

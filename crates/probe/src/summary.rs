@@ -3,7 +3,7 @@
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
 use diskwright_results::result::{
-    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
+    DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
 };
 
 use crate::live::LiveInterval;
@@ -61,6 +61,7 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         late_start_s: late_start(&tally.lateness),
         retried: tally.retried,
         lanes: outcome.lanes,
+        unsent: tally.unsent,
         unanswered: tally.unanswered,
         unanswered_s: tally.unanswered_ns as f64 * 1e-9,
         stopped: outcome.stopped,
@@ -70,7 +71,8 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         pattern: Some(pattern.clone()),
         ..histograms(tally)
     };
-    name_pace(&mut run, &pattern.pace, silence * rate);
+    // the silence is a worker's, which makes its share of the requests; the others went on
+    name_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.lanes.max(1)));
     run
 }
 
@@ -115,11 +117,8 @@ const STEPS: &[f64] = &[
 ];
 
 fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
-    let count = histogram.count() as f64;
-    // counted from above, so that the rounding of 1 - share does not decide
-    let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
-    let quantile = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
-    STEPS.iter().filter(|s| enough(**s)).filter_map(quantile).collect()
+    let quantile = |&share: &f64| Some((share, histogram.percentile(share)? * 1e-9));
+    STEPS.iter().filter_map(quantile).collect()
 }
 
 /// What memory answered of a buffered run's reads. The kernel's count covers
@@ -238,6 +237,17 @@ mod tests {
             let back: RunResult = serde_json::from_str(&text).unwrap();
             assert_eq!(back.pattern, Some(pattern), "{text}");
         }
+    }
+
+    #[test]
+    fn a_silent_worker_hides_its_own_share_of_the_requests() {
+        // 1000 a second by four workers, of which one waits for half a second
+        let hidden = |lanes: u32| {
+            let mut outcome = RunOutcome { lanes, ..outcome() };
+            outcome.tally.longest_silence_ns = 500_000_000;
+            summary(&Pattern::random_reads(512, 4), &outcome).hidden_requests
+        };
+        assert_eq!((hidden(1), hidden(4)), (Some(500.0), Some(125.0)));
     }
 
     #[test]

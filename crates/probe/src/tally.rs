@@ -29,10 +29,12 @@ pub struct WorkerTally {
     pub errors: Vec<(i32, u64)>,
     /// Requests that moved less than they asked for.
     pub short: u64,
-    /// Longest time without any answer while requests were outstanding, nanoseconds.
+    /// Longest time in which a lane got no answer while it had requests outstanding, nanoseconds.
     pub longest_silence_ns: u64,
     /// Requests that an open loop made late because no slot was free.
     pub late: u64,
+    /// Requests of an open loop that were due and never made, because no slot was free.
+    pub unsent: u64,
     /// By how much requests of open loops and users started later than they
     /// should have, for no reason but ours: waking up, and being busy with
     /// others. Nanoseconds.
@@ -101,6 +103,7 @@ impl WorkerTally {
         self.short += other.short;
         self.longest_silence_ns = self.longest_silence_ns.max(other.longest_silence_ns);
         self.late += other.late;
+        self.unsent += other.unsent;
         self.lateness.merge(&other.lateness);
         self.retried += other.retried;
         self.measured_ns = self.measured_ns.max(other.measured_ns);

@@ -268,7 +268,7 @@ fn existing(
         drop(target.open(true, take.buffered, false)?);
     }
     target.findings = findings;
-    let holes = holes(&target.file, bytes);
+    let holes = holes(&target.file, bytes, MOST_PIECES);
     target.is_sparse = holes.is_some();
     target.cautions.extend(holes);
     Ok(target)
@@ -305,8 +305,10 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
         return Err(not_opened(name, Errno::INVAL, false));
     }
     let sector = told.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
-    let mut target = ProbeTarget::of(path, name, file, bytes, sector, device);
-    target.cautions.extend(filesystem(&target.file).map(str::to_owned));
+    let on = rustix::fs::fstatfs(&file).ok();
+    let (kind, block) = on.map_or((0, 0), |on| (on.f_type as u32, on.f_bsize as u64));
+    let mut target = ProbeTarget::of(path, name, file, bytes, sector.max(unit_of_blocks(kind, block)), device);
+    target.cautions.extend(filesystem(kind).map(str::to_owned));
     // a filesystem without direct I/O says so when it is asked, better now than after filling
     drop(target.open(false, buffered, false)?);
     Ok(target)
@@ -314,34 +316,48 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
 
 /// What a filesystem does with direct I/O that is not what it says. The
 /// numbers are those of statfs(2).
-fn filesystem(file: &OwnedFd) -> Option<&'static str> {
-    match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
+fn filesystem(kind: u32) -> Option<&'static str> {
+    match kind {
         0x0102_1994 | 0x8584_58f6 => Some("the file is in memory (tmpfs): this measures memory, not a disk"),
-        0x9123_683e => Some(
+        BTRFS => Some(
             "btrfs copies on every write, and sends direct writes to files with checksums through the page cache: \
              writes here measure that too (chattr +C on the folder turns both off)",
         ),
         0x2fc1_2fc1 => Some("ZFS may answer direct reads from its own cache"),
         0x6573_5546 => Some("the file is on FUSE: the program that serves it may answer from its cache"),
-        0x6969 | 0xff53_4d42 | 0xfe53_4d42 => {
+        // NFS, SMB, 9P, Ceph, Lustre
+        0x6969 | 0xff53_4d42 | 0xfe53_4d42 | 0x0102_1997 | 0x00c3_6400 | 0x0bd0_0bd0 => {
             Some("the file is on another machine: its cache answers too, and every number includes the network")
         }
         _ => None,
     }
 }
 
+/// Their numbers of statfs(2).
+const BTRFS: u32 = 0x9123_683e;
+const F2FS: u32 = 0xf2f5_2010;
+
+/// The smallest direct request of filesystems that send less than a whole block of theirs through the
+/// page cache, and say nothing; 0 of all others. `block` is that of statfs(2), bytes.
+fn unit_of_blocks(kind: u32, block: u64) -> u64 {
+    if matches!(kind, BTRFS | F2FS) { block } else { 0 }
+}
+
 /// A sentence about the holes of a file: reading them asks no disk.
-fn holes(file: &OwnedFd, bytes: u64) -> Option<String> {
-    let (mut offset, mut data) = (0, 0);
-    for _ in 0..MOST_PIECES {
+fn holes(file: &OwnedFd, bytes: u64, most: usize) -> Option<String> {
+    let (mut offset, mut data, mut pieces) = (0, 0, 0);
+    while pieces < most {
         let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(offset)) else { break };
         offset = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
         data += offset.min(bytes).saturating_sub(from);
         if offset >= bytes {
             break;
         }
+        pieces += 1;
     }
-    let share = 1.0 - data as f64 / bytes as f64;
+    // of a file in more pieces than that, those that were looked at have to do
+    let seen = if pieces == most { offset.min(bytes) } else { bytes };
+    let share = 1.0 - data as f64 / seen.max(1) as f64;
     (share > FEW_HOLES).then(|| {
         let percent = (share * 100.0).round();
         format!("{percent:.0} % of the file is holes or was never written: reading those needs no disk access")
@@ -528,6 +544,35 @@ mod tests {
         let huge = TargetOptions { bytes: Some(1 << 60), ..TargetOptions::default() };
         assert!(take(&folder.path().join("huge"), &huge).unwrap_err().contains("are free"));
         assert!(!folder.path().join("huge").exists());
+    }
+
+    #[test]
+    fn filesystems_that_read_small_requests_from_memory_get_none() {
+        assert_eq!((unit_of_blocks(BTRFS, 4096), unit_of_blocks(F2FS, 16_384)), (4096, 16_384));
+        // ext4 and XFS refuse what they cannot do
+        assert_eq!((unit_of_blocks(0xef53, 4096), unit_of_blocks(0x5846_5342, 4096)), (0, 0));
+        assert!(filesystem(0x00c3_6400).is_some_and(|text| text.contains("another machine")));
+        assert_eq!(filesystem(0xef53), None);
+    }
+
+    #[test]
+    fn holes_are_a_share_of_what_was_looked_at() {
+        use std::os::unix::fs::FileExt;
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("sparse");
+        let file = fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
+        // half of each of eight pieces is data
+        file.set_len(16 << 20).unwrap();
+        (0..8u64).for_each(|piece| file.write_all_at(&[7; 1 << 20], piece << 21).unwrap());
+        file.sync_all().unwrap();
+        let file = OwnedFd::from(file);
+        let Some(all) = holes(&file, 16 << 20, MOST_PIECES) else {
+            return eprintln!("skipped: the filesystem has no holes");
+        };
+        assert!(all.starts_with("50 %"), "{all}");
+        // the first four end before the fifth hole begins
+        let some = holes(&file, 16 << 20, 4).unwrap();
+        assert!(some.starts_with("43 %"), "{some}");
     }
 
     #[test]

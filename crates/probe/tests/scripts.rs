@@ -174,6 +174,9 @@ fn ends_and_times() {
 fn places_in_a_file_can_be_shares_of_it() {
     let one = job("offset=25%\nsize=50%");
     assert_eq!((one.from, one.range, one.needs()), (TargetAmount::Share(0.25), Some(TargetAmount::Share(0.5)), None));
+    // a third of the file begins at no sector, and fio begins at a block
+    let third = on(&job("direct=1\nbs=64k\noffset=33%\nsize=50%"));
+    assert_eq!((third.from_bytes, third.fault(512, 64 * MIB)), (337 * 65_536, None));
     let pattern = one.on(64 * MIB, &ScriptOptions::default());
     assert_eq!((pattern.from_bytes, pattern.range_bytes), (16 * MIB, Some(32 * MIB)));
     let script = fio("[one]\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\nfilename=x\n");

@@ -28,13 +28,18 @@ fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
     let (device, machine) = (&document.device, &document.machine);
     let first = |of: fn(&crate::result::RunResult) -> String| document.runs.first().map(of);
     let number = |n: Option<u64>| n.map(|n| n.to_string());
-    let all: [(&str, Option<String>); 23] = [
+    // a file may say anything
+    let counts = document.runs.iter().flat_map(|run| [run.failed, run.short, run.unanswered]);
+    let failed = counts.fold(0, u64::saturating_add);
+    let all: [(&str, Option<String>); 24] = [
         ("suite", Some(document.suite.clone())),
         ("target", Some(document.target.clone())),
         ("target_bytes", Some(document.target_bytes.to_string())),
         ("buffered", Some(document.buffered.to_string())),
         ("version", Some(document.version.clone())),
         ("engine", first(|r| r.engine.clone())),
+        // they are in no figure that is compared
+        ("failed_requests", Some(failed.to_string())),
         ("device", Some(device.key.clone())),
         ("device.model", device.model.clone()),
         ("device.class", Some(device.class.clone())),

@@ -201,6 +201,7 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
     }
     judge(&mut counters, &contrasts, &asked);
     let outcome = outcome(&counters);
+    let is_shared = first.names.iter().any(|n| second.has(n));
     let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<OneSidedRun> {
         let lacks = side.names.iter().filter(|n| !other.has(n));
         lacks.map(|name| OneSidedRun { counter: "run", instance: (*name).to_owned() }).collect()
@@ -209,7 +210,7 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
         schema: "diskwright.compare/1",
         of: "probe",
         outcome,
-        sentence: sentence(outcome, &counters),
+        sentence: sentence(outcome, &counters, is_shared),
         questions: contrasts.iter().zip(&asked).filter(|(c, asked)| c.is_some() && **asked).count(),
         counters,
         only_before: lacking(&first, &second),
@@ -380,7 +381,11 @@ pub fn words(counter: &str) -> &str {
     }
 }
 
-fn sentence(outcome: ResultOutcome, rows: &[ResultRow]) -> String {
+/// The outcome in words; the sides may share names of runs and have nothing to compare.
+fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> String {
+    if rows.is_empty() && is_shared {
+        return "The runs that the results have in common were stopped before their end.".into();
+    }
     if rows.is_empty() {
         return "The results have no run in common.".into();
     }
@@ -509,6 +514,26 @@ mod tests {
             (0..400).filter(|_| compare(&[("a", &noisy())], &[("b", &noisy())]).outcome != ResultOutcome::Unchanged);
         let alarms = alarms.count();
         assert!(alarms <= 27, "{alarms} of 400");
+    }
+
+    #[test]
+    fn runs_that_were_stopped_are_in_common_all_the_same() {
+        let (a, mut b) = (rates("one", &[10.0]), rates("one", &[10.0]));
+        b.runs[0].stopped = true;
+        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        assert_eq!((comparison.outcome, comparison.counters.len()), (ResultOutcome::Unclear, 0));
+        assert!(comparison.sentence.contains("were stopped"), "{}", comparison.sentence);
+        assert!(comparison.only_before.is_empty() && comparison.only_after.is_empty());
+    }
+
+    #[test]
+    fn requests_that_failed_are_told_beside_figures_that_do_not_know_of_them() {
+        let (a, mut b) = (rates("one", &[10.0, 10.0]), rates("one", &[10.0, 10.0]));
+        (b.runs[0].failed, b.runs[1].short) = (7, 1);
+        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        let found = comparison.circumstances.iter().find(|c| c.what == "failed_requests");
+        assert_eq!(found.map(|c| (c.before.as_str(), c.after.as_str())), Some(("0", "8")));
+        assert!(compare(&[("a", &a)], &[("c", &a.clone())]).circumstances.is_empty());
     }
 
     #[test]

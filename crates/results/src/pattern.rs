@@ -298,6 +298,11 @@ impl Pattern {
         if odd(self.align_bytes) || odd(self.from_bytes) {
             return Some(format!("alignment and start must be multiples of the sector of {sector} bytes"));
         }
+        if let Placement::Strided { stride_bytes } = self.placement
+            && odd(stride_bytes)
+        {
+            return Some(format!("a stride of {stride_bytes} bytes is not a multiple of the sector of {sector} bytes"));
+        }
         let range = self.range_bytes.unwrap_or(room.saturating_sub(self.from_bytes));
         if range < u64::from(self.largest()) || self.from_bytes.saturating_add(range) > room {
             let largest = self.largest();

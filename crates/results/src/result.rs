@@ -31,17 +31,10 @@ pub struct Latency {
     pub max: Option<f64>,
 }
 
-/// Requests that must lie above a percentile for it to be given.
-pub const ABOVE: f64 = 10.0;
-
 impl Latency {
     /// Of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram) -> Latency {
-        let count = histogram.count() as f64;
-        let quantile = |share: f64| {
-            let enough = share <= 0.5 || count * (1.0 - share) >= ABOVE;
-            histogram.quantile(share).filter(|_| enough).map(|ns| ns * 1e-9)
-        };
+        let quantile = |share: f64| histogram.percentile(share).map(|ns| ns * 1e-9);
         Latency {
             mean: histogram.mean().map(|ns| ns * 1e-9),
             p50: quantile(0.5),
@@ -166,10 +159,10 @@ pub struct RunResult {
     /// See above; 0 where read-ahead brought more than was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_memory_share: Option<f64>,
-    /// Longest time without any answer while requests were outstanding, seconds.
+    /// Longest time in which a lane got no answer while it had requests outstanding, seconds.
     pub longest_silence_s: f64,
-    /// What a closed loop hides: requests that were never made because others
-    /// had not come back, at the run's own rate, in the longest silence.
+    /// What a closed loop hides: requests that this lane never made because others had not
+    /// come back in the longest silence, at its share of the run's own rate.
     pub hidden_requests: Option<f64>,
     /// Whether the rate settled down; `None` where the run was too short to say.
     pub steady: Option<bool>,
@@ -193,6 +186,10 @@ pub struct RunResult {
     /// Requests that were made again because the system said to try again.
     #[serde(default)]
     pub retried: u64,
+    /// Requests of an open loop that were due in the measured time and never made, because too
+    /// many were outstanding; they are in no latency.
+    #[serde(default)]
+    pub unsent: u64,
     /// Threads.
     pub lanes: u32,
     /// Requests without an answer when they were given up.
@@ -318,5 +315,17 @@ mod tests {
         assert!(steps.windows(2).all(|pair| pair[0].to_s <= pair[1].from_s) && steps[0].from_s == 0.0);
         assert!(latency.p99.is_some() && latency.p999.is_none());
         assert_eq!(latency.max, Some(1e-3));
+    }
+
+    #[test]
+    fn exactly_ten_requests_above_a_percentile_are_enough() {
+        // 1 - 0.9999 and 1 - 0.99999 are a little less than 0.0001 and 0.00001
+        let of = |count: u64| {
+            let mut histogram = Histogram::new();
+            histogram.record_many(1000, count);
+            Latency::of(&histogram)
+        };
+        assert!(of(100_000).p9999.is_some() && of(99_999).p9999.is_none());
+        assert!(of(1_000_000).p99999.is_some() && of(999_999).p99999.is_none());
     }
 }

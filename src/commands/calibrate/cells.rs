@@ -40,6 +40,11 @@ pub(super) fn loops(
 /// Answers for each request in flight: with fewer, those that are cut off at both ends of a run weigh too much.
 const LEAST_ROUNDS: f64 = 2.5;
 
+/// All that was asked for was done.
+fn is_whole(run: &RunResult) -> bool {
+    (run.failed, run.short, run.unanswered) == (0, 0, 0) && !run.stopped
+}
+
 /// A run as a cell.
 fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
     let Some(pattern) = &run.pattern else { return Err("its pattern is unknown".into()) };
@@ -52,8 +57,8 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
     if !run.beside.is_empty() || !run.combines.is_empty() {
         return Err("other runs ran at the same time".into());
     }
-    if run.failed + run.unanswered > 0 || run.stopped {
-        return Err("requests failed or were not answered".into());
+    if !is_whole(run) {
+        return Err("requests failed, moved too little or were not answered".into());
     }
     let Pace::Closed { depth } = pattern.pace else { return Err("its arrivals are not closed".into()) };
     let sequential = match pattern.placement {
@@ -176,6 +181,14 @@ fn front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'
 mod tests {
     use super::*;
     use diskwright_planner::series::LoadCurve;
+
+    #[test]
+    fn a_run_with_requests_that_moved_too_little_is_not_fitted() {
+        assert!(is_whole(&RunResult::default()));
+        assert!(!is_whole(&RunResult { short: 1, ..RunResult::default() }));
+        assert!(!is_whole(&RunResult { failed: 1, ..RunResult::default() }));
+        assert!(!is_whole(&RunResult { stopped: true, ..RunResult::default() }));
+    }
 
     #[test]
     fn a_device_that_is_named_has_that_name() {

@@ -17,6 +17,15 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
         );
         remark("short", Some(run.short), text)
     }));
+    found.extend(runs.iter().filter(|run| is_overloaded(run)).map(|run| {
+        let text = format!(
+            "{} of {} were due and never sent: the target, or the probe, did not keep up with the offered rate; \
+             latencies do not include them",
+            plural(run.unsent, "request", "requests"),
+            run.name
+        );
+        remark("unsent", Some(run.unsent), text)
+    }));
     found.extend(runs.iter().filter(|run| run.unanswered > 0).map(|run| {
         let text = format!(
             "{} of {} had not completed at the end of the run, the oldest after {:.1} s; latencies do not \
@@ -28,6 +37,14 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
         remark("unanswered", Some(run.unanswered), text)
     }));
     found
+}
+
+/// Share of the offered requests from which on it matters that they were not sent.
+const UNSENT_SHARE: f64 = 0.001;
+
+fn is_overloaded(run: &RunResult) -> bool {
+    let offered = run.offered_per_s.unwrap_or(0.0) * run.measured_s;
+    run.unsent as f64 > UNSENT_SHARE * offered
 }
 
 fn failures(run: &RunResult) -> SuiteRemark {
@@ -45,4 +62,22 @@ fn failures(run: &RunResult) -> SuiteRemark {
 fn remark(id: &str, count: Option<u64>, text: String) -> SuiteRemark {
     let unit = count.map(|_| "count".to_owned());
     SuiteRemark { id: id.to_owned(), text, value: count.map(|c| c as f64), unit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_loop_that_was_not_kept_up_with_is_told() {
+        let run = |unsent: u64| RunResult {
+            unsent,
+            offered_per_s: Some(1000.0),
+            measured_s: 10.0,
+            ..RunResult::default()
+        };
+        // one at the very end is a late wake-up
+        assert!(!is_overloaded(&run(0)) && !is_overloaded(&run(1)) && is_overloaded(&run(5000)));
+        assert!(!is_overloaded(&RunResult::default()));
+    }
 }

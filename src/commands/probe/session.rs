@@ -105,9 +105,10 @@ struct SuiteProgress {
     /// Time planned, and of the runs that are over, seconds.
     planned: f64,
     over: f64,
-    /// The run under way, and its time.
+    /// The run under way, its time, and the share of that which is over.
     name: String,
     lasts: f64,
+    share: f64,
 }
 
 impl SuiteProgress {
@@ -118,14 +119,16 @@ impl SuiteProgress {
         bar.set_length(1000);
         let runs = units::plural(u64::from(plan.runs * repeat), "run", "runs");
         bar.println(format!("{}: {runs}, about {}", suite.id, length(planned)));
-        SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0 }
+        SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0, share: 0.0 }
     }
 
     fn told(&mut self, name: &str, share: f64, stretch: &LiveInterval, lasts: f64) {
-        if self.name != name {
+        // a repeat of a suite of one run has the name of the run before
+        if self.name != name || share < self.share {
             self.over += self.lasts;
             (self.name, self.lasts) = (name.to_owned(), lasts);
         }
+        self.share = share;
         let done = self.over + share * lasts;
         let left = (self.planned - done).max(0.0);
         self.bar.set_position((done / self.planned.max(1e-9) * 1000.0) as u64);
@@ -151,4 +154,23 @@ pub fn bar(prefix: String) -> ProgressBar {
     }
     bar.set_prefix(diskwright_base::text::printable(&prefix).into_owned());
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_repeats_of_one_run_is_over_when_they_are() {
+        let (bar, planned) = (ProgressBar::hidden(), 6.0);
+        let mut course = SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0, share: 0.0 };
+        for _ in 0..3 {
+            for share in [0.2, 0.6, 1.0] {
+                course.told("sector", share, &LiveInterval::default(), 2.0);
+            }
+        }
+        assert_eq!((course.over, course.share), (4.0, 1.0));
+        course.told("next", 1.0, &LiveInterval::default(), 2.0);
+        assert_eq!(course.over, 6.0);
+    }
 }

@@ -78,6 +78,15 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_hides_it() {
 }
 
 #[test]
+fn what_an_open_loop_could_not_send_is_counted() {
+    // 100 a second are served and 1000 offered: in 11 s, with the ramp, 1108 of 11,000 find one of eight slots
+    let pace = Pace::Open { rate_per_s: 1000.0, poisson: false };
+    let tally = measure(FakeDevice::steady(1, 10 * MS), &paced(pace.clone()), 8, 10);
+    assert!((9_885..=9_895).contains(&tally.unsent), "{}", tally.unsent);
+    assert_eq!(measure(FakeDevice::steady(2, MS), &paced(pace), 8, 10).unsent, 0);
+}
+
+#[test]
 fn poisson_arrivals_wait_as_mm1_md1_say() {
     // M/D/1 at load 0.8: waiting = rho / (2 (1 - rho)) services (Pollaczek and Khinchine)
     let pace = Pace::Open { rate_per_s: 800.0, poisson: true };
@@ -255,6 +264,29 @@ fn errors_are_counted_and_end_a_run() {
     assert_eq!(tally.reads.requests, 0);
     assert_eq!(tally.errors[0].0, 5);
     assert!(tally.failed() >= MOST_ERRORS);
+}
+
+#[test]
+fn errors_that_come_after_the_end_are_counted() {
+    // the first request takes longer than the run, and the second fails behind it
+    let mut count = 0;
+    let service = move |_: &Op, _| {
+        count += 1;
+        if count == 1 { Ok(10 * S) } else { Err(5) }
+    };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &paced(Pace::Closed { depth: 2 }), 2, 5);
+    assert_eq!((tally.reads.requests, tally.errors), (0, vec![(5, 1)]));
+}
+
+#[test]
+fn the_sync_of_a_write_that_ends_late_is_a_part_of_its_latency() {
+    // the last ten writes take a second each, one after the other, and their syncs come behind all of them
+    let service = |_: &Op, begins: u64| Ok(if begins >= 1_900 * MS { S } else { MS });
+    let pace = Pace::Open { rate_per_s: 100.0, poisson: false };
+    let pattern = Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..paced(pace) };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &pattern, 4096, 1);
+    let p95 = tally.writes.latency.quantile(0.95).unwrap();
+    assert!(p95 > 9.0 * S as f64, "{p95}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ const DEEP: u32 = 16;
 const FULL_BYTES: f64 = 1048576.0;
 /// Seconds below which a run is short. `quick` takes 3; one second may be all cache or credits.
 const SHORT_S: f64 = 2.0;
-/// Share of its threads' processors from which a probe measures them.
+/// Share of the processors that its threads can have from which a probe measures them.
 const PROCESSOR_BOUND: f64 = 0.85;
 /// Share of a turning disk that must be covered for its arm to move as far as it does in use.
 const COVERED: f64 = 0.5;
@@ -278,7 +278,9 @@ impl FigureMaker<'_> {
         if run.steady == Some(false) {
             at_least.push("the rate was not steady".into());
         }
-        if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(run.lanes.max(1))) {
+        // without a ring each request has a thread, and there are more of those than processors
+        let processors = if self.facts.processors > 0 { run.lanes.min(self.facts.processors) } else { run.lanes };
+        if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(processors.max(1))) {
             at_least.push("the processor was saturated, not the device".into());
         }
         let fill = if self.occasion.made { "filled" } else { "as found" };

@@ -100,6 +100,10 @@ fn what_the_device_may_exceed_says_why() {
     says(&changed(&|r| r.measured_s = 1.0), "measured for 1.0 s only");
     says(&changed(&|r| r.steady = Some(false)), "the rate was not steady");
     says(&changed(&|r| r.cpu_share = Some(1.8)), "the processor was saturated, not the device");
+    let four = DeviceFacts { processors: 4, ..device() };
+    let of_threads = Profile::of(&four, &changed(&|r| (r.lanes, r.cpu_share) = (256, Some(3.9))), &whole());
+    let told = of_threads.figure("reads_per_s").map(|f| f.at_least.join("; "));
+    assert_eq!(told.as_deref(), Some("the processor was saturated, not the device"));
     // one request at a time, or requests that failed: nothing to go by
     assert_eq!(because(&[run(1, 1000.0)], &whole()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &whole()), None);

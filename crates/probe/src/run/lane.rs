@@ -24,8 +24,12 @@ const OPEN_SLOTS: u32 = 4096;
 
 /// How many lanes a pattern gets. Where there is no ring, and requests are drawn
 /// independently of each other, each is a lane that makes its request itself:
-/// handing it to a thread and back would cost as much again.
+/// handing it to a thread and back would cost as much again. Requests that follow one another have
+/// one lane: several would be as many streams, between which a disk moves its arm.
 pub(super) fn lanes(pattern: &Pattern, making: &RunConfig, jobs: u32) -> u32 {
+    if matches!(pattern.placement, Placement::Sequential { .. }) {
+        return 1;
+    }
     let most = (making.lanes / jobs).max(1);
     let random = matches!(pattern.placement, Placement::Uniform | Placement::Normal { .. } | Placement::Zipf { .. });
     let apart = random && pattern.turns.is_empty() && pattern.run_requests <= 1;

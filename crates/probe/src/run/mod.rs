@@ -428,7 +428,7 @@ fn verdict(target: &ProbeTarget, making: &RunConfig, outcome: &RunOutcome) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::Pace;
+    use crate::pattern::{Pace, Placement};
     use crate::target::TargetOptions;
 
     fn measure(engine: EngineKind, pattern: &Pattern) -> RunOutcome {
@@ -505,6 +505,15 @@ mod tests {
         };
         assert_eq!(depths(7, 2), [4, 3]);
         assert_eq!(depths(1, 8), [1]);
+    }
+
+    #[test]
+    fn a_sequential_pattern_is_one_stream_on_any_number_of_processors() {
+        let making = RunConfig { engine: EngineKind::Best, lanes: 8, brake: None, stop: Arc::default() };
+        let random = Pattern::random_reads(65_536, 8);
+        let sequential = Pattern { placement: Placement::Sequential { streams: 1 }, ..random.clone() };
+        assert!(lane::lanes(&random, &making, 1) >= 8);
+        assert_eq!(shares(&sequential.pace, lane::lanes(&sequential, &making, 1)), [Pace::Closed { depth: 8 }]);
     }
 
     #[test]

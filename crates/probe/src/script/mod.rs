@@ -119,7 +119,13 @@ impl ScriptJob {
     /// The job's pattern on a target of so many bytes.
     pub fn on(&self, room: u64, wishes: &ScriptOptions) -> Pattern {
         let mut pattern = self.pattern.clone();
-        pattern.from_bytes = self.from.of(room);
+        let all = pattern.sizes.iter().chain(&pattern.write_sizes);
+        let smallest = all.map(|size| u64::from(size.0)).min().unwrap_or(1).max(1);
+        pattern.from_bytes = match self.from {
+            TargetAmount::Bytes(bytes) => bytes,
+            // fio begins a share at a multiple of the smallest block
+            TargetAmount::Share(_) => self.from.of(room) / smallest * smallest,
+        };
         let rest = room.saturating_sub(pattern.from_bytes);
         let range = self.range.map_or(rest, |range| range.of(room));
         pattern.range_bytes = Some(range);

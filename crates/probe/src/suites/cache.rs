@@ -28,6 +28,8 @@ pub const CACHE: Suite = Suite {
 
 /// A block that is asked for, bytes.
 const BLOCK: u32 = 4 << 10;
+/// What is said where nothing can be.
+const TOO_FEW: &str = "too few requests to judge by; measure longer with --for";
 /// A cache answers at least so many times faster than the medium.
 const FASTER: f64 = 2.0;
 
@@ -39,7 +41,7 @@ fn cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let anywhere = (0..500).map(|_| read(place(session, &mut dice))).collect();
     let miss = median(session.series("anywhere", anywhere, lasts)?.get(..));
     let (Some(hit), Some(miss)) = (hit, miss) else {
-        session.say("read_cache_bytes", "too few requests to judge by; measure longer with --for");
+        session.say("read_cache_bytes", TOO_FEW);
         return Ok(());
     };
     if miss < FASTER * hit {
@@ -97,15 +99,18 @@ fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Res
     }
     let timed = session.series("read-ahead", steps, session.set.lasts * 4)?;
     let last: Vec<RequestTimes> = timed.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
-    let hits = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit));
-    match reaches.iter().zip(hits).take_while(|(_, share)| *share >= 0.5).last() {
-        Some((reach, _)) if *reach > block => {
-            let text = format!(
-                "read-ahead of a stream: {} ahead is in the cache after 0.1 s, twice that is not",
-                size(*reach as f64)
-            );
-            session.found("read_ahead_bytes", *reach as f64, "bytes", text);
+    let hits: Vec<f64> = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit)).collect();
+    let held = hits.iter().take_while(|share| **share >= 0.5).count();
+    // all that there is room or time for
+    let is_all = held == hits.len();
+    match held.checked_sub(1).map(|index| reaches[index]) {
+        Some(reach) if reach > block => {
+            let end = if is_all { "nothing further was tried" } else { "twice that is not" };
+            let text =
+                format!("read-ahead of a stream: {} ahead is in the cache after 0.1 s, {end}", size(reach as f64));
+            session.found("read_ahead_bytes", reach as f64, "bytes", text);
         }
+        _ if is_all => session.say("read_ahead_bytes", TOO_FEW),
         _ => {
             session.say("read_ahead_bytes", "no read-ahead seen: the data after a stream is not in the device's cache")
         }
@@ -165,8 +170,10 @@ fn stretch(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result
     if kept > 0 {
         let text = format!("one stream of {} is kept and read again from the cache; {end}", size(kept as f64));
         session.found("read_cache_bytes", kept as f64, "bytes", text);
-    } else {
+    } else if ended {
         session.say("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");
+    } else {
+        session.say("read_cache_bytes", TOO_FEW);
     }
     Ok(())
 }
@@ -236,4 +243,37 @@ fn full(timed: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
     let rest = timed.len() - position;
     let seconds = (timed[timed.len() - 1].end_ns - timed[position].start_ns) as f64 * 1e-9;
     (seconds > 0.0).then(|| (position, rest as f64 / seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+    use super::super::tests::{MIB, on_places, settings};
+    use super::*;
+    use crate::engine::fake::FakeDevice;
+
+    #[test]
+    fn what_was_not_tried_is_not_said_to_be_missing() {
+        // what lies within 64 MiB of the request before is in the cache
+        let device = |_: usize| {
+            let mut before = 0u64;
+            let service = move |op: &crate::engine::Op, _| {
+                let is_near = op.offset.abs_diff(before) <= 64 * MIB;
+                before = op.offset;
+                Ok(if is_near { 10_000 } else { 5_000_000 })
+            };
+            FakeDevice::new(1, Box::new(service))
+        };
+        let said = |lasts: Duration| {
+            let set = Settings { lasts, writes: false, ..settings(8192 * MIB) };
+            let (_, remarks) = on_places(&CACHE, set, device);
+            remarks.into_iter().find(|r| r.id == "read_ahead_bytes").map(|r| (r.value, r.text)).unwrap()
+        };
+        // all of 4 KiB to 32 MiB
+        let (value, text) = said(Duration::from_secs(2));
+        assert!(value == Some(32.0 * MIB as f64) && text.ends_with("nothing further was tried"), "{value:?} {text}");
+        // there is time for one reach alone, which could be the end of the stream itself
+        let (value, text) = said(Duration::from_millis(150));
+        assert!(value.is_none() && text == TOO_FEW, "{value:?} {text}");
+    }
 }

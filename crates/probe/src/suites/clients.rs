@@ -145,6 +145,8 @@ fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
         beyond = Some(high);
     }
+    // a knee is the first that reaches it, and the search goes back and forth
+    session.runs.sort_by_key(|r| r.depth);
     tell_load(session, within, beyond);
     Ok(())
 }
@@ -209,6 +211,14 @@ mod tests {
         // 1 2 4 8 16, then 12 10 11
         assert_eq!(runs.len(), 8);
         assert_eq!(value(&remarks, "knee_daemons"), 1.0);
+    }
+
+    #[test]
+    fn the_knee_of_load_is_the_fewest_daemons_that_reach_it() {
+        // ten servers of 70 ms: 16 are too many, then 12, 14 and 15 are tried
+        let (_, remarks) = on_fake(&LOAD, 64 * MIB, || FakeDevice::steady(10, 70_000_000));
+        assert_eq!(value(&remarks, "daemons_at_limit"), 14.0);
+        assert_eq!(value(&remarks, "knee_daemons"), 12.0);
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
     } else if gain >= GAIN.1 * f64::from(many) {
         format!(
             "group commit by {name}: {many} committers reach this many commits per commit of a single one; they share \
-             flushes"
+             flushes, or the device serves many together"
         )
     } else {
         format!(

@@ -52,7 +52,9 @@ fn file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     );
     session.found("second_to_first", second_run.bytes_per_s / first_run.bytes_per_s, "times", text);
     let text = format!(
-        "random 4 KiB reads, with the whole file in memory against none of it ({} per second)",
+        "random 4 KiB reads, {} from memory, against reads with {} from memory ({} per second)",
+        memory(warm_run.from_memory_share),
+        memory(cold_run.from_memory_share),
         words(cold_run.requests_per_s, "count")
     );
     session.found("random_warm_to_cold", warm_run.requests_per_s / cold_run.requests_per_s, "times", text);
@@ -85,12 +87,13 @@ fn writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), Probe
         Some((position, before, after)) => {
             let bytes = rates[..position].iter().sum::<f64>() / 10.0;
             let (before, after) = (words(before, "bytes_per_s"), words(after, "bytes_per_s"));
-            let text = format!("written at {before} before the kernel stopped writers, {after} afterwards{limits}");
+            let text =
+                format!("written at {before}, and at {after} afterwards, as when the kernel stops writers{limits}");
             session.found("written_at_memory_speed_bytes", bytes, "bytes", text);
         }
         None => {
             let text = format!(
-                "{} were written at {} and the kernel stopped no writer{limits}",
+                "{} were written at {}, without the step down that a writer shows when it is stopped{limits}",
                 words(written, "bytes"),
                 words(run.bytes_per_s, "bytes_per_s")
             );

@@ -5,12 +5,15 @@ use std::time::Duration;
 use super::{Suite, SuiteSession, Time, Writes, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
+use crate::result::Latency;
 use crate::steady;
 
 /// Parts that the time is cut into.
 const PARTS: u32 = 12;
 /// Windows of each part that steps are looked for in, at most.
 const WINDOWS: usize = 20;
+/// Windows that a step can be looked for in, at least.
+const LEAST_WINDOWS: usize = 5;
 /// Drift of less than this from first to last part is none, shares.
 const DRIFT: f64 = 0.05;
 
@@ -50,6 +53,7 @@ fn rates(session: &mut SuiteSession<'_>) {
     let (first, last) = (rates[0], rates[rates.len() - 1]);
     let change = last / first - 1.0;
     let text = match change {
+        c if c.is_nan() => "the rate of the last part against that of the first: no request completed in either",
         c if c.abs() < DRIFT => "the rate of the last part against that of the first: it stayed",
         c if c < 0.0 => "the rate of the last part against that of the first: it fell",
         _ => "the rate of the last part against that of the first: it rose",
@@ -77,7 +81,11 @@ fn rates(session: &mut SuiteSession<'_>) {
             let (before, after) = (words(before, "per_s"), words(after, "per_s"));
             session.found("step_after_s", when, "s", format!("{way}: {before} before, {after} afterwards"));
         }
-        None => session.say("step_after_s", "no step in the rate: nothing throttled it in this time"),
+        None if windows.len() < LEAST_WINDOWS => {
+            session.say("step_after_s", "too short to look for a step in the rate; measure longer with --for")
+        }
+        // what is slow from the beginning, or slows down gradually, makes no step either
+        None => session.say("step_after_s", "no step in the rate in this time"),
     }
 }
 
@@ -90,17 +98,25 @@ fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
 
 /// The tail over time.
 fn tail(session: &mut SuiteSession<'_>) {
-    let tails: Vec<f64> = session.runs.iter().filter_map(|r| r.latency_s.p999.or(r.latency_s.p99)).collect();
-    if let (true, [first, .., last]) = (tails.len() == session.runs.len(), &tails[..]) {
+    // the same percentile of both parts: as a part slows down, it may have too few requests for the higher one
+    let ends = || session.runs.first().zip(session.runs.last());
+    let both = |of: fn(&Latency) -> Option<f64>| ends().and_then(|(a, b)| of(&a.latency_s).zip(of(&b.latency_s)));
+    let (high, low) = (both(|l| l.p999), both(|l| l.p99));
+    let count = if high.is_some() { "a thousand" } else { "a hundred" };
+    if let Some((first, last)) = high.or(low) {
         let text = format!(
-            "the slowest of a thousand (of a hundred in short parts) in the last part, {}, against the first, {}",
-            words(*last, "s"),
-            words(*first, "s")
+            "the slowest of {count} in the last part, {}, against the first, {}",
+            words(last, "s"),
+            words(first, "s")
         );
         session.found("tail_last_to_first", last / first, "times", text);
     }
     let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
-    session.found("longest_silence_s", silence, "s", "the longest time in which no request completed");
+    let text = match session.runs.iter().any(|r| r.lanes > 1) {
+        true => "the longest time in which one of the workers had no completion",
+        false => "the longest time in which no request completed",
+    };
+    session.found("longest_silence_s", silence, "s", text);
     if let Some(worst) = session.runs.iter().filter_map(|r| r.latency_s.max).reduce(f64::max) {
         session.found("slowest_s", worst, "s", "the slowest request of all");
     }
@@ -133,6 +149,27 @@ mod tests {
         assert!((value(&remarks, "step_after_s") - 7.0).abs() < 0.5, "{remarks:?}");
         assert!((value(&remarks, "last_to_first") - 0.25).abs() < 0.02, "{remarks:?}");
         assert!((value(&remarks, "steady_after_s") - 8.0).abs() < 0.1, "{remarks:?}");
+    }
+
+    #[test]
+    fn tails_of_both_parts_are_the_same_percentile() {
+        // 16,000 requests in the first part, 2,000 in the last: ten above 99.9 % only in the first; one of 500 takes
+        // four times as long
+        let asked = Arc::new(AtomicU64::new(0));
+        let device = || {
+            let asked = Arc::clone(&asked);
+            let service = move |_: &_, _| {
+                let number = asked.fetch_add(1, Ordering::Relaxed);
+                let plain = if number < 30_000 { 2_000_000 } else { 16_000_000 };
+                Ok(if number % 500 == 0 { 4 * plain } else { plain })
+            };
+            FakeDevice::new(16, Box::new(service))
+        };
+        let (runs, remarks) = on_fake(&STABILITY, 64 * MIB, device);
+        assert!(runs[0].latency_s.p999.is_some() && runs[11].latency_s.p999.is_none());
+        assert!(value(&remarks, "tail_last_to_first") > 4.0, "{remarks:?}");
+        let text = "the slowest of a hundred in the last part";
+        assert!(remarks.iter().any(|r| r.text.starts_with(text)), "{remarks:?}");
     }
 
     #[test]

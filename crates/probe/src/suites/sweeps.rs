@@ -64,13 +64,19 @@ fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, most: f64) {
     let text = format!("queue depth that reaches 90 % of the maximum ({} there)", words(rate, "per_s"));
     session.found("knee_depth", f64::from(knee), "requests", text);
     session.found("requests_per_s", most, "per_s", "maximum of random 4 KiB reads per second");
-    let text = "how many requests the device serves at once: the maximum divided by the rate at queue depth 1";
+    // where the rate grows as the depth does up to the deepest queue, its share KNEE lies at that share of the depth
+    let is_beyond = f64::from(knee) >= KNEE * f64::from(DEPTHS[DEPTHS.len() - 1]);
+    let text = if is_beyond {
+        "requests that the device serves at once, at least: the maximum divided by the rate at queue depth 1"
+    } else {
+        "how many requests the device serves at once: the maximum divided by the rate at queue depth 1"
+    };
     session.found("parallelism", most / single.0, "count", text);
     if let (Some(one), Some(deep)) = (single.1, deepest) {
         let text = format!("response time at queue depth 256 divided by that at queue depth 1, {}", words(one, "s"));
         session.found("deepest_s", deep, "s", text);
     }
-    if knee == DEPTHS[DEPTHS.len() - 1] {
+    if is_beyond {
         session.say(
             "knee_beyond",
             "throughput still grew at the deepest queue: neither the device nor the processor has a knee up to there",
@@ -100,9 +106,9 @@ fn record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         pattern.align_bytes = session.set.sector.max(4096);
         session.run(&pattern)?;
     }
-    if let Some((fixed, per_byte)) =
-        line(&session.runs.iter().map(|r| (r.size_bytes, r.latency_s.mean)).collect::<Vec<_>>())
-    {
+    let points: Vec<_> = session.runs.iter().map(|r| (r.size_bytes, r.latency_s.mean)).collect();
+    let found = line(&points);
+    if let Some((fixed, per_byte)) = found.filter(|(fixed, per_byte)| *fixed > 0.0 && *per_byte > 0.0) {
         session.found("request_s", fixed, "s", "time that a request takes whatever its size");
         session.found("rate_bytes_per_s", 1.0 / per_byte, "bytes_per_s", "rate at which its bytes follow");
         let both = fixed / per_byte;
@@ -114,7 +120,12 @@ fn record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         );
         bend(session, fixed, per_byte);
     } else {
-        session.say("knee_bytes", "time does not grow with size: no knee");
+        let text = match found {
+            None => "too few sizes were measured to find a knee; measure longer with --for",
+            Some((_, per_byte)) if per_byte <= 0.0 => "time does not grow with size: no knee",
+            Some(_) => "time grows as size does, and no part of it is the same for all sizes: no knee",
+        };
+        session.say("knee_bytes", text);
     }
     Ok(())
 }
@@ -139,7 +150,7 @@ fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
 }
 
 /// A straight line through points, each weighted by 1 / y squared, so that its
-/// error in percent is least; `None` where it does not rise.
+/// error in percent is least: its height at 0 and its slope. `None` of fewer than three.
 fn line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
     let points: Vec<(f64, f64)> = points.iter().filter_map(|(x, y)| Some((*x, (*y)?))).filter(|p| p.1 > 0.0).collect();
     let sum = |of: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| of(x, y) / (y * y)).sum::<f64>();
@@ -150,7 +161,7 @@ fn line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
     }
     let slope = (one * xy - x * y) / below;
     let fixed = (y - slope * x) / one;
-    (slope > 0.0 && fixed > 0.0).then_some((fixed, slope))
+    Some((fixed, slope))
 }
 
 #[cfg(test)]
@@ -167,11 +178,34 @@ mod tests {
     }
 
     #[test]
+    fn depth_says_where_there_is_no_knee_up_to_the_deepest_queue() {
+        let beyond = |servers: usize| {
+            let (_, remarks) = on_fake(&DEPTH, 64 * MIB, || FakeDevice::steady(servers, 20_000_000));
+            assert_eq!(remarks.iter().any(|r| r.text.contains("at once, at least")), servers > 256, "{remarks:?}");
+            remarks.iter().any(|r| r.id == "knee_beyond")
+        };
+        assert!(beyond(512) && !beyond(200) && !beyond(8));
+    }
+
+    #[test]
     fn record_sizes_find_both_constants() {
         let device = || FakeDevice::new(1, Box::new(|op, _| Ok(200_000 + u64::from(op.length) * 5)));
         let (_, remarks) = on_fake(&RECORD_SIZES, 64 * MIB, device);
         assert!((value(&remarks, "request_s") / 200e-6 - 1.0).abs() < 0.02, "{remarks:?}");
         assert!((value(&remarks, "rate_bytes_per_s") / 200e6 - 1.0).abs() < 0.02, "{remarks:?}");
         assert!((value(&remarks, "knee_bytes") / 40_000.0 - 1.0).abs() < 0.03, "{remarks:?}");
+    }
+
+    #[test]
+    fn record_sizes_without_a_knee_say_why() {
+        let says = |room: u64, service: fn(u64) -> u64, because: &str| {
+            let device = || FakeDevice::new(1, Box::new(move |op, _| Ok(service(u64::from(op.length)))));
+            let (_, remarks) = on_fake(&RECORD_SIZES, room, device);
+            assert!(remarks.iter().any(|r| r.id == "knee_bytes" && r.text.contains(because)), "{because}: {remarks:?}");
+        };
+        says(64 * MIB, |bytes| 2_000_000 - bytes, "does not grow");
+        // a limit of bytes per second, such as a cloud volume's, and a little less for small ones
+        says(64 * MIB, |bytes| 10 * bytes - 1000, "grows as size does");
+        says(1024, |_| 100_000, "too few sizes");
     }
 }

@@ -269,9 +269,13 @@ pub fn hidden(document: &ProbeDocument) -> Option<String> {
     let worst =
         document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
+    // the others of several workers went on
+    let who = match worst.lanes {
+        0 | 1 => "no request completed".to_owned(),
+        lanes => format!("one of {lanes} workers had no completion"),
+    };
     Some(format!(
-        "in {} no request completed for {}{others}: closed arrivals hide how long about {:.0} more requests would \
-         have waited",
+        "in {} {who} for {}{others}: closed arrivals hide how long about {:.0} more requests would have waited",
         worst.name,
         display(worst.longest_silence_s, "s"),
         worst.hidden_requests.unwrap_or(0.0)
