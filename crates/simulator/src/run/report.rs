@@ -10,7 +10,7 @@ use super::{Simulation, drives::DriveKind};
 use crate::Ns;
 use crate::array::Task;
 use crate::cache::CacheCounters;
-use crate::confidence::{Interval, Means};
+use crate::confidence::{self, Interval};
 use crate::flash::FlashTotals;
 use crate::load::Operations;
 use crate::station::StationTotals;
@@ -125,7 +125,7 @@ pub struct WorkloadReport {
     pub counts: Counts,
     /// Responses of its requests, ns.
     pub responses: Histogram,
-    /// Mean response with its interval by batch means, s; of the whole run only.
+    /// Mean response with its interval by batch means, s; of the whole run only. See [`confidence::of_stretches`].
     pub response_s: Option<Interval>,
     /// Its operations since counting began.
     pub operations: Vec<Operations>,
@@ -351,8 +351,8 @@ impl Simulation {
     }
 }
 
-/// Most batches that are kept; beyond that, neighbours become one.
-const MOST_BATCHES: usize = 64;
+/// Most batches that are kept; beyond that, neighbours become one. Few long ones depend less on each other.
+const MOST_BATCHES: usize = 32;
 
 /// Responses of stretches of a run, each as long as the others, for the
 /// interval of a mean. So few that memory does not grow with the run.
@@ -403,11 +403,9 @@ impl Batches {
     /// Mean response of a load, s. Batches in which nothing was done are left
     /// out; the last one counts where it is whole.
     fn interval(&self, load: usize) -> Option<Interval> {
-        let mut means = Means::new();
         let whole = self.intervals / self.size.max(1);
-        for (sum, count) in self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0) {
-            means.push(*sum as f64 * 1e-9 / *count as f64);
-        }
-        (means.count() >= 2).then(|| means.interval())
+        let batches = self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0);
+        let stretches: Vec<(f64, f64)> = batches.map(|(sum, count)| (*sum as f64 * 1e-9, *count as f64)).collect();
+        confidence::of_stretches(&stretches)
     }
 }
