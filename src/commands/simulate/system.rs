@@ -6,7 +6,7 @@ use clap::Args;
 use diskwright_base::units::display;
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
-use diskwright_simulator::load::TraceRequest;
+use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing, TraceRequest};
 use diskwright_simulator::samples::EPOCH_NS;
 use diskwright_simulator::system::read::{DescriptionFiles, Setting, read_with};
 use diskwright_simulator::{Simulation, SimulationReport};
@@ -96,12 +96,7 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
     if let Some((key, values)) = swept(running)? {
         return sweep::run(path, &settings, &key, &values, pictures, as_json);
     }
-    let (system, notes) = describe(path, &settings)?;
-    if system.workloads.is_empty() {
-        let name = path.display();
-        let because = "the system has no load: add at least one [[workload]]";
-        return Err(Failure::Failed(format!("{name}: {because} (`disk` can serve it to programs without a workload)")));
-    }
+    let (system, notes) = loaded(path, &settings)?;
     let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
     let mut log = running
         .out
@@ -173,6 +168,17 @@ fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Fai
     Ok(Some((key, values)))
 }
 
+/// Reads a description of a system that has a load.
+pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
+    let (system, notes) = describe(path, settings)?;
+    if system.workloads.is_empty() {
+        let name = path.display();
+        let because = "the system has no load: add at least one [[workload]]";
+        return Err(Failure::Failed(format!("{name}: {because} (`disk` can serve it to programs without a workload)")));
+    }
+    Ok((system, notes))
+}
+
 /// Reads a description; other files that it names are looked for beside it.
 pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
     let name = path.display().to_string();
@@ -232,10 +238,48 @@ pub fn simulate(
     notes.extend(
         refused.map(|(time_ns, why)| format!("the change at {} s had no effect: {why}", *time_ns as f64 / 1e9)),
     );
+    notes.extend(shortfalls(&system, &report));
     match failed {
         Some(error) => Err(error),
         None => Ok(SimulationOutcome { system, notes, report, course }),
     }
+}
+
+/// Operations by which a queue must have grown, and the part of those that arrived, for it to be told.
+const GREW: (u64, u64) = (100, 20);
+
+/// What loads that do not wait asked for and did not get: the times of the others alone would look better than it was.
+fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
+    let full = report.bottleneck().is_some_and(|part| part.utilisation() >= screen::FULL);
+    let mut words = Vec::new();
+    for (workload, told) in system.workloads.iter().zip(&report.workloads) {
+        let waits = match &workload.load {
+            LoadSpec::Open(_) => false,
+            LoadSpec::Trace(trace) => !matches!(trace.timing, Timing::Open { .. }),
+            _ => true,
+        };
+        if waits {
+            continue;
+        }
+        let sum = |of: fn(&OperationTotals) -> u64| told.operations.iter().map(|o| of(&o.totals)).sum::<u64>();
+        let (begun, done, lost) = (sum(|totals| totals.begun), sum(|totals| totals.done), sum(|totals| totals.lost));
+        let name = &workload.name;
+        if lost > 0 {
+            words.push(format!(
+                "workload `{name}`: {lost} of {} arrivals were lost, because too many operations were under way; \
+                 the other figures are without them",
+                begun.saturating_add(lost)
+            ));
+        }
+        let left = begun.saturating_sub(done);
+        if full && left >= GREW.0 && left.saturating_mul(GREW.1) > begun {
+            words.push(format!(
+                "workload `{name}`: operations arrived faster than they were completed ({begun} and {done} in the \
+                 measured time); the queue grew, so response times depend on how long is measured"
+            ));
+        }
+    }
+    words
 }
 
 /// A bar on a terminal's standard error.
