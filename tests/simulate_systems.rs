@@ -170,6 +170,9 @@ fn errors_name_file_line_and_what_would_be_right() {
     let output = diskwright(&["simulate", &idle.display().to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "{said}");
+    let output = diskwright(&["simulate", &idle.display().to_string(), "--sweep", "watch.seed=1,2"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "a sweep: {said}");
     let usage: [&[&str]; 4] = [
         &["simulate"],
         &["simulate", &path, "--replay", "x", "--drive", "y"],
@@ -231,6 +234,23 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
     // what is measured has no such word
     let path = under(&folder, "users = 2");
     assert_eq!(json(&["simulate", &path])["because"], Value::Null);
+}
+
+#[test]
+fn arrivals_that_are_not_served_are_told() {
+    let folder = folder("systems-overload");
+    let notes = |load: &str| json(&["simulate", &under(&folder, load)])["notes"].to_string();
+    // a drive of about a hundred reads a second
+    let grew = notes("name = \"web\"\nrate = \"300/s\"");
+    assert!(grew.contains("workload `web`: operations arrived faster than they were completed"), "{grew}");
+    let lost = notes("rate = \"300/s\"\nmost_outstanding = 4");
+    assert!(lost.contains("arrivals were lost") && !lost.contains("faster than"), "{lost}");
+    assert_eq!(notes("rate = \"20/s\""), "[]");
+    assert_eq!(notes("users = 500"), "[]", "users who wait ask for no more than is served");
+    let path = under(&folder, "rate = \"20/s\"");
+    let output = diskwright(&["simulate", &path, "--sweep", "workload.rate=20/s,300/s"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("workload.rate=300/s: workload `workload`: operations arrived faster"), "{said}");
 }
 
 #[test]
