@@ -101,6 +101,8 @@ pub struct ArrayReport {
     pub failed: u32,
     /// The rebuild or scrub, at the end of the stretch.
     pub background: Option<BackgroundReport>,
+    /// Bytes of each member that it did in the stretch; of one that began again, none.
+    pub background_bytes: u64,
 }
 
 /// A rebuild or a scrub.
@@ -204,7 +206,7 @@ pub(super) struct Snapshot {
     stations: Vec<(StationTotals, u64)>,
     channels: Vec<(StationTotals, u64)>,
     drives: Vec<(StationTotals, Counts, Option<CapacityUse>)>,
-    arrays: Vec<(StationTotals, Counts, u64, u64)>,
+    arrays: Vec<(StationTotals, Counts, u64, u64, u64)>,
     loads: Vec<Counts>,
     caches: Vec<CacheCounters>,
     interrupts: u64,
@@ -224,7 +226,10 @@ impl Simulation {
             arrays: self
                 .arrays
                 .iter_mut()
-                .map(|run| (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks))
+                .map(|run| {
+                    let done = run.background.as_ref().map_or(0, |running| running.done);
+                    (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks, done)
+                })
                 .collect(),
             loads: self.loads.iter().map(|run| run.counts).collect(),
             caches: self.caches.iter().map(|run| run.cache.counters(now)).collect(),
@@ -345,6 +350,7 @@ impl Simulation {
                 members: run.drives.clone(),
                 failed: run.lost.count(),
                 background: run.background.as_ref().map(background),
+                background_bytes: after.4.saturating_sub(before.4) * crate::io::BLOCK_BYTES,
             }
         };
         self.names.arrays.iter().enumerate().map(report).collect()
