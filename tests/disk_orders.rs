@@ -176,6 +176,29 @@ fn drives_by_themselves_slow_down_hang_and_fail() {
 }
 
 #[test]
+fn a_drive_by_itself_that_fails_answers_everything_with_an_error() {
+    let disk = Disk::serve(RAID5, &[]);
+    let mut client = disk.client("disk3");
+    client.write(0, &[7; 512], CommandFlags::default()).expect("written");
+    disk.json(&["slow", "disk3", "--factor", "50"]);
+    disk.json(&["hang", "disk3"]);
+    let mut waiting = disk.client("disk3");
+    let late = std::thread::spawn(move || waiting.read(0, &mut [0; 512]).is_ok());
+    let begun = std::time::Instant::now();
+    while disk.json(&["status"])["under_way"] != 1 {
+        assert!(begun.elapsed().as_secs() < 30, "the read does not arrive");
+    }
+    let status = disk.json(&["fail", "disk3"]);
+    assert_eq!(status["members"][0]["hangs"], false, "{status}");
+    assert!(!late.join().expect("no panic"), "its data is gone: no zeros are passed for it");
+    assert!(client.flush().is_err(), "what was written is not there to be kept");
+    let status = disk.json(&["replace", "disk3"]);
+    assert_eq!(status["members"].as_array().map(Vec::len), Some(0), "{status}");
+    client.flush().expect("the new one works");
+    client.read(0, &mut [0; 512]).expect("and is neither slow nor hangs");
+}
+
+#[test]
 fn what_is_said_before_anything_is_served() {
     let disk = Disk::serve(RAID5, &["--json", "--size", "1MiB"]);
     // a document of several lines: the rest is still in the pipe's other end

@@ -17,6 +17,9 @@ use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 /// What a client is told: the code, and why for people.
 pub type NbdFailure = (ErrorCode, &'static str);
 
+/// What clients of a drive are told that an order made fail.
+const DRIVE_FAILS: NbdFailure = (ErrorCode::Io, "the drive fails, as commanded");
+
 /// A client by its place, and the how manieth there it is: what is under way
 /// for one that has gone is not answered to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,12 @@ impl DiskEngine {
     /// Data of a read that is answered now, or of a part of it from `offset` on.
     pub fn read(&mut self, wish: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
         let target = self.exports[usize::from(wish.export)].target;
+        if let WorkloadTarget::Drive(drive) = target
+            && self.changes.has_failed(drive)
+        {
+            // an answer that waited for its client
+            return Err(DRIVE_FAILS);
+        }
         self.content.read_avoiding(target, offset, into, wish.avoid).map_err(code)
     }
 
@@ -158,16 +167,25 @@ impl DiskEngine {
     /// What the orders have made of a request: an error, or members to avoid.
     fn trouble(&mut self, wish: &mut ServerRequest) -> FollowUp {
         let NbdRequest { command, offset, length, .. } = wish.request;
-        if !self.changes.any_fails()
-            || !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes)
+        if !self.changes.any_fails() {
+            return FollowUp::Nothing;
+        }
+        let target = self.exports[usize::from(wish.export)].target;
+        if let WorkloadTarget::Drive(drive) = target
+            && self.changes.has_failed(drive)
         {
+            // flushes and trims as well: what they are to keep or to forget is not there
+            wish.error = Some(DRIVE_FAILS);
+            return FollowUp::Nothing;
+        }
+        if !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes) {
             return FollowUp::Nothing;
         }
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        match self.exports[usize::from(wish.export)].target {
+        match target {
             WorkloadTarget::Drive(drive) => {
                 if self.changes.fails(drive, io.write) {
-                    wish.error = Some((ErrorCode::Io, "the drive fails, as commanded"));
+                    wish.error = Some(DRIVE_FAILS);
                 }
                 FollowUp::Nothing
             }
@@ -186,6 +204,16 @@ impl DiskEngine {
                 wish.avoid = failing;
                 if failing.is_empty() { FollowUp::Nothing } else { FollowUp::Again }
             }
+        }
+    }
+
+    /// A drive that is served by itself has failed: nothing that was asked of it before succeeds.
+    pub fn refuse_pending(&mut self, drive: u32) {
+        let DiskEngine { exports, pending, done, .. } = self;
+        // those that are done already are among them, and are not looked at
+        let wishes = pending.iter_mut().map(|one| &mut one.wish).chain(done.iter_mut().map(|one| &mut one.wish));
+        for wish in wishes.filter(|wish| exports[usize::from(wish.export)].target == WorkloadTarget::Drive(drive)) {
+            wish.error = wish.error.or(Some(DRIVE_FAILS));
         }
     }
 
