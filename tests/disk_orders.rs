@@ -148,6 +148,23 @@ fn a_file_remembers_what_was_written_and_who_failed() {
 }
 
 #[test]
+fn a_rebuild_that_ended_with_its_server_is_not_said_to_go_on() {
+    // each step of 1 MB waits for hours
+    let slow = RAID5.replace("step = \"1MB\"", "step = \"1MB\", rate = \"100B/s\"");
+    let first = Disk::serve(&slow, &[]);
+    let file = first.folder.path().join("content");
+    let options = ["--backing", &file.display().to_string()];
+    let disk = Disk::serve(&slow, &options);
+    disk.json(&["fail", "disk1"]);
+    assert_eq!(states(&disk.json(&["replace", "disk1"])), ["well", "rebuilding", "well"]);
+    assert!(disk.order(&["stop"]).status.success());
+    drop(disk);
+    let disk = Disk::serve(&slow, &options);
+    assert_eq!(states(&disk.json(&["status"])), ["well", "failed", "well"]);
+    assert_eq!(states(&disk.json(&["replace", "disk1"])), ["well", "rebuilding", "well"]);
+}
+
+#[test]
 fn drives_by_themselves_slow_down_hang_and_fail() {
     let disk = Disk::serve(RAID5, &["--every", "100ms"]);
     let mut client = disk.client("disk3");

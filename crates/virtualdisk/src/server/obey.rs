@@ -124,6 +124,8 @@ impl DiskEngine {
     }
 
     fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (Members, Members)) {
+        // what it could not follow before may be possible now
+        self.troubles.remove(&array);
         // what a mirror of stripe sets counts as failed beside a failed member still has its data
         let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
         if !mirrors_sets {
@@ -141,7 +143,7 @@ impl DiskEngine {
         }
         if model.failed.and(rebuilding).is_empty() {
             self.trouble_with(array, |content| content.finish_rebuild(array));
-        } else {
+        } else if !model.rebuilding.is_empty() {
             self.trouble_with(array, |content| content.rebuilt(array, model.good_below));
         }
     }
