@@ -254,6 +254,21 @@ fn arrivals_that_are_not_served_are_told() {
 }
 
 #[test]
+fn lines_of_a_trace_that_cannot_be_read_are_told() {
+    let folder = folder("systems-broken-trace");
+    // MSR Cambridge: time in 100 ns, host, disk, type, offset, size, response
+    let line = |number: u64| {
+        let time = 128_166_372_003_061_629 + number * 5_000_000;
+        format!("{time},web,0,Read,{},4096,100000\n", number * 4096)
+    };
+    let text: String = (0..40).map(line).collect();
+    fs::write(folder.join("day.csv"), text + "broken\nbroken\n").expect("written");
+    let answer = json(&["simulate", &under(&folder, "kind = \"trace\"\nfile = \"day.csv\"")]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("2 lines or records of the trace could not be read; the first: "), "{notes}");
+}
+
+#[test]
 fn the_last_sentence_says_what_sets_the_rate() {
     let folder = folder("systems-rate");
     let last = |load: &str| screen(&["simulate", &under(&folder, load)]).trim_end().lines().last().map(str::to_owned);

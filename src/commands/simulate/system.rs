@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::display;
+use diskwright_base::units::{display, plural};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
-use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing, TraceRequest};
+use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing};
 use diskwright_simulator::samples::EPOCH_NS;
-use diskwright_simulator::system::read::{DescriptionFiles, Setting, read_with};
+use diskwright_simulator::system::read::{DescriptionFiles, LoadedTrace, Setting, read_with};
 use diskwright_simulator::{Simulation, SimulationReport};
+use diskwright_traces::Skip;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::log::SimulationLog;
@@ -192,8 +193,8 @@ pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
-/// The requests of a trace, and how many were no reads or writes.
-fn recorded(path: &Path) -> Result<(Vec<TraceRequest>, u64), String> {
+/// The requests of a trace, how many were no reads or writes, and what of it could not be read.
+fn recorded(path: &Path) -> Result<LoadedTrace, String> {
     let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
     let mut failed = None;
     let requests = std::iter::from_fn(|| match trace.next()? {
@@ -203,8 +204,20 @@ fn recorded(path: &Path) -> Result<(Vec<TraceRequest>, u64), String> {
             None
         }
     });
-    let found = diskwright_simulator::load::TraceSpec::record(requests);
-    failed.map_or(Ok(found), Err)
+    let (requests, left_out) = diskwright_simulator::load::TraceSpec::record(requests);
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let summary = trace.summary();
+    let skipped: u64 = summary.skipped.iter().map(|skip| skip.times).sum();
+    let mut remarks: Vec<String> = summary.assumed.into_iter().collect();
+    if let Some(first) = summary.skipped.first() {
+        let Skip { context, because, .. } = first;
+        let lines = plural(skipped, "line or record", "lines or records");
+        let omitted = format!("{lines} of the trace could not be read; the first: {context}: {because}");
+        remarks.push(omitted);
+    }
+    Ok((requests, left_out, remarks))
 }
 
 /// Simulates a system; `each` is told of every interval.
