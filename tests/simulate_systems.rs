@@ -104,6 +104,23 @@ fn the_screen_names_the_bottleneck() {
     assert!(screen.contains("readers") && screen.contains("drive disk5"), "{screen}");
 }
 
+#[test]
+fn several_parts_are_told_in_the_plural() {
+    let path = folder("systems-buses").join("two.toml");
+    let half = |name: &str| {
+        format!(
+            "[[bus]]\nname = \"pci-{name}\"\nrate = \"1MB/s\"\n[[controller]]\nname = \"adapter-{name}\"\n\
+             bus = \"pci-{name}\"\n[[channel]]\nname = \"cable-{name}\"\ncontroller = \"adapter-{name}\"\n\
+             [[drive]]\nname = \"disk-{name}\"\nchannel = \"cable-{name}\"\ncapacity = \"1GB\"\n\
+             [drive.plain]\nservers = 4\nservice = {{ constant_us = 100 }}\n"
+        )
+    };
+    let load = "[[workload]]\nusers = 64\nsize = \"64KB\"\non = [\"disk-a\", \"disk-b\"]\n";
+    fs::write(&path, half("a") + &half("b") + load).expect("written");
+    let told = screen(&["simulate", &path.display().to_string()]);
+    assert!(told.contains("bottleneck: 2 buses like pci-"), "{told}");
+}
+
 /// The verdict on a simulated server, from the log that it left.
 fn verdict(path: &str, more: &[&str]) -> Value {
     let name = path.trim_start_matches(env!("CARGO_MANIFEST_DIR")).replace('/', "-");

@@ -106,7 +106,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     let many = outcome.report.components.iter().filter(alike).count();
     let what = match many {
         0 | 1 => name(component),
-        n => format!("{n} {}s like {}", component.kind.name(), component.name),
+        n => format!("{n} {} like {}", several(component.kind), component.name),
     };
     let busy = display(share, "fraction");
     match share {
@@ -120,6 +120,15 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
             let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
             format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
         }
+    }
+}
+
+/// Several parts of a kind: `drives`, `buses`.
+fn several(kind: ComponentKind) -> String {
+    match kind {
+        ComponentKind::Bus => "buses".to_owned(),
+        ComponentKind::Parity => "parity engines".to_owned(),
+        other => format!("{}s", other.name()),
     }
 }
 
