@@ -148,6 +148,23 @@ fn a_file_remembers_what_was_written_and_who_failed() {
 }
 
 #[test]
+fn a_rebuild_that_ended_with_its_server_is_not_said_to_go_on() {
+    // after a step of 1 MB it waits for a quarter of an hour
+    let slow = RAID5.replace("step = \"1MB\"", "step = \"1MB\", rate = \"1KB/s\"");
+    let first = Disk::serve(&slow, &[]);
+    let file = first.folder.path().join("content");
+    let options = ["--backing", &file.display().to_string()];
+    let disk = Disk::serve(&slow, &options);
+    disk.json(&["fail", "disk1"]);
+    assert_eq!(states(&disk.json(&["replace", "disk1"])), ["well", "rebuilding", "well"]);
+    assert!(disk.order(&["stop"]).status.success());
+    drop(disk);
+    let disk = Disk::serve(&slow, &options);
+    assert_eq!(states(&disk.json(&["status"])), ["well", "failed", "well"]);
+    assert_eq!(states(&disk.json(&["replace", "disk1"])), ["well", "rebuilding", "well"]);
+}
+
+#[test]
 fn drives_by_themselves_slow_down_hang_and_fail() {
     let disk = Disk::serve(RAID5, &["--every", "100ms"]);
     let mut client = disk.client("disk3");
@@ -173,6 +190,29 @@ fn drives_by_themselves_slow_down_hang_and_fail() {
     assert!(text.contains("disk3        hangs"), "{text}");
     disk.json(&["release", "disk3"]);
     assert!(late.join().expect("no panic"));
+}
+
+#[test]
+fn a_drive_by_itself_that_fails_answers_everything_with_an_error() {
+    let disk = Disk::serve(RAID5, &[]);
+    let mut client = disk.client("disk3");
+    client.write(0, &[7; 512], CommandFlags::default()).expect("written");
+    disk.json(&["slow", "disk3", "--factor", "50"]);
+    disk.json(&["hang", "disk3"]);
+    let mut waiting = disk.client("disk3");
+    let late = std::thread::spawn(move || waiting.read(0, &mut [0; 512]).is_ok());
+    let begun = std::time::Instant::now();
+    while disk.json(&["status"])["under_way"] != 1 {
+        assert!(begun.elapsed().as_secs() < 30, "the read does not arrive");
+    }
+    let status = disk.json(&["fail", "disk3"]);
+    assert_eq!(status["members"][0]["hangs"], false, "{status}");
+    assert!(!late.join().expect("no panic"), "its data is gone: no zeros are passed for it");
+    assert!(client.flush().is_err(), "what was written is not there to be kept");
+    let status = disk.json(&["replace", "disk3"]);
+    assert_eq!(status["members"].as_array().map(Vec::len), Some(0), "{status}");
+    client.flush().expect("the new one works");
+    client.read(0, &mut [0; 512]).expect("and is neither slow nor hangs");
 }
 
 #[test]

@@ -104,6 +104,23 @@ fn the_screen_names_the_bottleneck() {
     assert!(screen.contains("readers") && screen.contains("drive disk5"), "{screen}");
 }
 
+#[test]
+fn several_parts_are_told_in_the_plural() {
+    let path = folder("systems-buses").join("two.toml");
+    let half = |name: &str| {
+        format!(
+            "[[bus]]\nname = \"pci-{name}\"\nrate = \"1MB/s\"\n[[controller]]\nname = \"adapter-{name}\"\n\
+             bus = \"pci-{name}\"\n[[channel]]\nname = \"cable-{name}\"\ncontroller = \"adapter-{name}\"\n\
+             [[drive]]\nname = \"disk-{name}\"\nchannel = \"cable-{name}\"\ncapacity = \"1GB\"\n\
+             [drive.plain]\nservers = 4\nservice = {{ constant_us = 100 }}\n"
+        )
+    };
+    let load = "[[workload]]\nusers = 64\nsize = \"64KB\"\non = [\"disk-a\", \"disk-b\"]\n";
+    fs::write(&path, half("a") + &half("b") + load).expect("written");
+    let told = screen(&["simulate", &path.display().to_string()]);
+    assert!(told.contains("bottleneck: 2 buses like pci-"), "{told}");
+}
+
 /// The verdict on a simulated server, from the log that it left.
 fn verdict(path: &str, more: &[&str]) -> Value {
     let name = path.trim_start_matches(env!("CARGO_MANIFEST_DIR")).replace('/', "-");
@@ -170,6 +187,9 @@ fn errors_name_file_line_and_what_would_be_right() {
     let output = diskwright(&["simulate", &idle.display().to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "{said}");
+    let output = diskwright(&["simulate", &idle.display().to_string(), "--sweep", "watch.seed=1,2"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "a sweep: {said}");
     let usage: [&[&str]; 4] = [
         &["simulate"],
         &["simulate", &path, "--replay", "x", "--drive", "y"],
@@ -231,6 +251,38 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
     // what is measured has no such word
     let path = under(&folder, "users = 2");
     assert_eq!(json(&["simulate", &path])["because"], Value::Null);
+}
+
+#[test]
+fn arrivals_that_are_not_served_are_told() {
+    let folder = folder("systems-overload");
+    let notes = |load: &str| json(&["simulate", &under(&folder, load)])["notes"].to_string();
+    // a drive of about a hundred reads a second
+    let grew = notes("name = \"web\"\nrate = \"300/s\"");
+    assert!(grew.contains("workload `web`: operations arrived faster than they were completed"), "{grew}");
+    let lost = notes("rate = \"300/s\"\nmost_outstanding = 4");
+    assert!(lost.contains("arrivals were lost") && !lost.contains("faster than"), "{lost}");
+    assert_eq!(notes("rate = \"20/s\""), "[]");
+    assert_eq!(notes("users = 500"), "[]", "users who wait ask for no more than is served");
+    let path = under(&folder, "rate = \"20/s\"");
+    let output = diskwright(&["simulate", &path, "--sweep", "workload.rate=20/s,300/s"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("workload.rate=300/s: workload `workload`: operations arrived faster"), "{said}");
+}
+
+#[test]
+fn lines_of_a_trace_that_cannot_be_read_are_told() {
+    let folder = folder("systems-broken-trace");
+    // MSR Cambridge: time in 100 ns, host, disk, type, offset, size, response
+    let line = |number: u64| {
+        let time = 128_166_372_003_061_629 + number * 5_000_000;
+        format!("{time},web,0,Read,{},4096,100000\n", number * 4096)
+    };
+    let text: String = (0..40).map(line).collect();
+    fs::write(folder.join("day.csv"), text + "broken\nbroken\n").expect("written");
+    let answer = json(&["simulate", &under(&folder, "kind = \"trace\"\nfile = \"day.csv\"")]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("2 lines or records of the trace could not be read; the first: "), "{notes}");
 }
 
 #[test]

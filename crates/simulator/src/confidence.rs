@@ -2,6 +2,7 @@
 //! long stretches of one run (batches), and Student's t over them.
 
 use diskwright_statistics::distribution::student_limit;
+use diskwright_statistics::{BlockMean, ERROR, MeanVariance};
 
 /// Means of runs or batches, all of the same length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -65,6 +66,24 @@ impl Means {
     }
 }
 
+/// The mean of all requests of one run with its interval, from what stretches of equal length came to, in the
+/// order of time: responses added up, s, and their number, more than 0. A long queue lasts from one stretch into
+/// the next: what neighbours have in common makes the interval wider. `None` of fewer than two stretches.
+pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
+    if stretches.len() < 2 {
+        return None;
+    }
+    let block = |(index, (sum_s, count)): (usize, &(f64, f64))| BlockMean {
+        at_s: index as f64,
+        value: sum_s / count,
+        weight: *count,
+    };
+    let blocks: Vec<BlockMean> = stretches.iter().enumerate().map(block).collect();
+    let MeanVariance { value, variance, df } = MeanVariance::of_blocks(&blocks);
+    let half = if variance > 0.0 { student_limit(ERROR, df) * variance.sqrt() } else { 0.0 };
+    Some(Interval { mean: value, half })
+}
+
 /// Runs repetitions, told their number, until the interval is within `share`
 /// of the mean, at least `least` and at most `most` of them.
 pub fn repeat(share: f64, least: u64, most: u64, mut run: impl FnMut(u64) -> f64) -> Interval {
@@ -107,6 +126,38 @@ mod tests {
             held += u32::from(means.interval().holds(5.0));
         }
         assert!((3740..=3860).contains(&held), "{held} of 4000");
+    }
+
+    #[test]
+    fn stretches_count_by_their_requests() {
+        // 10 requests of 1 s, then 30 of 5 s, in turns: the mean of all is 4 s, that of the stretches 3 s
+        let stretches: Vec<(f64, f64)> =
+            (0..16).map(|index| if index % 2 == 0 { (10.0, 10.0) } else { (150.0, 30.0) }).collect();
+        let found = of_stretches(&stretches).expect("several");
+        assert!((found.mean - 4.0).abs() < 1e-12 && found.holds(4.0) && !found.holds(1.0), "{found:?}");
+        assert_eq!(of_stretches(&stretches[..1]), None);
+        assert_eq!(of_stretches(&[(2.0, 2.0), (5.0, 5.0)]), Some(Interval { mean: 1.0, half: 0.0 }));
+    }
+
+    #[test]
+    fn stretches_that_depend_on_their_neighbours_are_trusted_less() {
+        let mut dice = Rng::new(4, 2);
+        let (mut held, mut naive) = (0, 0);
+        for _ in 0..1000 {
+            // 30 stretches of a queue that keeps nine tenths of what it was
+            let (mut off, mut means, mut stretches) = (0.0, Means::new(), Vec::new());
+            for index in 0..60 {
+                off = 0.9 * off + dice.normal();
+                if index >= 30 {
+                    means.push(50.0 + off);
+                    stretches.push(((50.0 + off) * 100.0, 100.0));
+                }
+            }
+            held += u32::from(of_stretches(&stretches).is_some_and(|interval| interval.holds(50.0)));
+            naive += u32::from(means.interval().holds(50.0));
+        }
+        assert!(naive < 600, "as if they were independent, {naive} of 1000");
+        assert!(held > 800, "{held} of 1000");
     }
 
     #[test]

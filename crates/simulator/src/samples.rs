@@ -41,8 +41,6 @@ pub struct SampleRows {
     other_interrupts_per_s: f64,
     /// Processor time of one of them, ns.
     interrupt: crate::Ns,
-    /// Bytes of a member that each array's background work was through with.
-    done: Vec<u64>,
 }
 
 impl SampleRows {
@@ -64,7 +62,6 @@ impl SampleRows {
             processors: system.host.processors,
             other_interrupts_per_s: system.host.other_interrupts_per_s,
             interrupt: system.host.interrupt,
-            done: vec![0; system.arrays.len()],
         }
     }
 
@@ -102,9 +99,7 @@ impl SampleRows {
         for controller in of(ComponentKind::Controller) {
             row.extend(busiest(report, controller));
         }
-        for (array, done) in report.arrays.iter().zip(&mut self.done) {
-            row.extend(health(array, done));
-        }
+        report.arrays.iter().for_each(|array| row.extend(health(array)));
         if let Some((table, always)) = &mut self.latency {
             for disk in &report.latency {
                 table.add(&disk.disk, disk.operation, disk.steps.iter().copied());
@@ -252,17 +247,15 @@ fn busiest(report: &SimulationReport, controller: &Component) -> [f64; 2] {
     [busy, per_s(moved as f64, &controller.totals)]
 }
 
-fn health(array: &ArrayReport, done: &mut u64) -> [f64; 5] {
+fn health(array: &ArrayReport) -> [f64; 5] {
     let background = array.background.as_ref().filter(|b| b.ended.is_none());
     let missing = array.failed as usize;
-    let now = array.background.as_ref().map_or(0, |b| b.done_bytes);
-    let before = std::mem::replace(done, now).min(now);
     [
         array.members.len().saturating_sub(missing) as f64,
         missing as f64,
         f64::from(u8::from(missing > 0)),
         f64::from(u8::from(background.is_some())),
-        (now - before) as f64,
+        array.background_bytes as f64,
     ]
 }
 

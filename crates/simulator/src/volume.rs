@@ -218,6 +218,12 @@ pub struct VolumeTotals {
     pub charged_thousandths: u64,
     /// Bytes that moved.
     pub bytes: u64,
+    /// Bytes that they took from the limit: of whole operations, where those count.
+    pub drawn_bytes: u64,
+    /// Of what was taken from the limits, that of writes: thousandths of an operation.
+    pub written_thousandths: u64,
+    /// The same of writes, bytes.
+    pub written_drawn_bytes: u64,
     /// Time that requests waited for the limits, added up, ns.
     pub throttled_ns: u128,
 }
@@ -279,11 +285,15 @@ impl CloudVolume {
     }
 
     /// Operations and bytes a second that are allowed just now: the burst while there are
-    /// credits, the baseline after that.
-    pub fn allowed(&self) -> [f64; 2] {
-        let now = |limit: &RateLimit, credits: f64| if credits > 0.0 { limit.burst } else { limit.baseline };
-        let (operations, bytes) = self.credits();
-        [now(&self.spec.operations, operations), now(&self.spec.bytes, bytes)]
+    /// credits, the baseline after that. Then the same of writes, where they have limits of their own.
+    pub fn allowed(&self) -> [f64; 4] {
+        let now = |bucket: &TokenBucket| if bucket.credits > 0.0 { bucket.limit.burst } else { bucket.limit.baseline };
+        let [operations, bytes] = [now(&self.buckets[0]), now(&self.buckets[1])];
+        let [writes, written] = match &self.write_buckets {
+            Some(own) => [now(&own[0]), now(&own[1])],
+            None => [f64::INFINITY; 2],
+        };
+        [operations, bytes, writes, written]
     }
 
     /// A flush: what was answered is kept already, so it takes as long as a write without data and
@@ -314,8 +324,14 @@ impl CloudVolume {
         let begin = first.max(drawn_bytes.take(now, drawn as f64, spec.window));
         self.totals.requests += 1;
         self.totals.operations += counted;
-        self.totals.charged_thousandths += (cost * 1000.0) as u64;
+        let thousandths = (cost * 1000.0) as u64;
+        self.totals.charged_thousandths += thousandths;
         self.totals.bytes += bytes;
+        self.totals.drawn_bytes += drawn;
+        if io.write {
+            self.totals.written_thousandths += thousandths;
+            self.totals.written_drawn_bytes += drawn;
+        }
         self.totals.throttled_ns += u128::from(begin - now);
         let latency = if io.write { spec.write.draw(&mut self.dice) } else { spec.read.draw(&mut self.dice) };
         let alone = latency + (bytes as f64 / spec.stream * SECOND) as Ns;

@@ -439,6 +439,27 @@ fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
 }
 
 #[test]
+fn pauses_before_requests_and_lost_arrivals_are_not_left_out() {
+    let solved = |load: &str| {
+        let text = format!(
+            "[[drive]]\ncapacity = \"1GB\"\n[drive.plain]\nservers = 1\nservice = {{ constant_us = 10000 }}\n\
+             [[workload]]\n{load}\n"
+        );
+        let system = read("a.toml", &text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
+        solve(&system)
+    };
+    // 10 ms at the drive and 90 ms away from it
+    for load in ["think = \"90ms\"", "pause = \"90ms\"", "think = \"60ms\"\npause = { exponential = \"30ms\" }"] {
+        let found = solved(load).unwrap_or_else(|why| panic!("{load}: {why}"));
+        assert!((found.throughput_per_s - 10.0).abs() < 0.1, "{load}: {}", found.throughput_per_s);
+        assert!((found.response_s - 0.01).abs() < 1e-4, "{load}: {}", found.response_s);
+    }
+    assert!(solved("rate = \"50/s\"").is_ok());
+    let few = solved("rate = \"50/s\"\nmost_outstanding = 2");
+    assert!(matches!(few, Err(UnsolvedReason::Part { part: UnsolvedPart::Gate, .. })), "{few:?}");
+}
+
+#[test]
 fn credits_of_a_volume_are_its_own_whatever_another_is_called() {
     // 400/s of the first draw 100 credits a second, which last for 15 hours; the second has none, and is busy
     let of = |other: &str| {

@@ -290,6 +290,21 @@ fn a_rebuild_that_loses_its_drive_begins_again_on_the_next() {
 }
 
 #[test]
+fn an_array_that_has_lost_data_takes_no_spare() {
+    let mut raid = serving(&set(ArrayLevel::Raid5, 3, 2));
+    raid.change(fail(0)).expect("possible");
+    raid.change(fail(1)).expect("possible");
+    assert_eq!((raid.member_of(3), raid.member_of(1), raid.member_of(4)), (Some((0, 0)), Some((0, 1)), None));
+    // neither of them is being rebuilt, and neither can be
+    for member in [0, 1] {
+        assert_eq!(raid.change(replace(member)), Err(ChangeError::Lost("set".into())));
+    }
+    let mut stripes = serving(&set(ArrayLevel::Raid0, 2, 1));
+    stripes.change(fail(0)).expect("possible");
+    assert_eq!((stripes.member_of(0), stripes.member_of(2)), (Some((0, 0)), None));
+}
+
+#[test]
 fn another_member_may_fail_while_one_is_rebuilt() {
     let mut system = set(ArrayLevel::Raid6, 5, 1);
     system.arrays[0].rebuild = Some(Background { depth: 4, ..Background::default() });

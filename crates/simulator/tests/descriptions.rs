@@ -272,7 +272,7 @@ fn workloads_of_the_documents_are_read() {
     let trace = |path: &str| match path {
         "day.csv" => {
             let one = TraceRequest { at: 5, pause: 1, first: 8, blocks: 8, target: 0, write: false };
-            Ok((vec![one], 0))
+            Ok((vec![one], 0, vec!["3 lines cannot be read".to_owned()]))
         }
         _ => Err("no such file".to_owned()),
     };
@@ -280,7 +280,11 @@ fn workloads_of_the_documents_are_read() {
         let text = format!("{DISK}[[workload]]\n{rest}\n");
         let files = DescriptionFiles { text: &file, trace: &trace };
         match read_with("a.toml", &text, &[], &files) {
-            Ok(_) => assert_eq!(expected, "", "{rest}"),
+            Ok(found) => {
+                assert_eq!(expected, "", "{rest}");
+                let told = found.notes.iter().any(|note| note.to_string().contains("3 lines cannot be read"));
+                assert_eq!(told, rest.contains("day.csv"), "{rest}");
+            }
             Err(problems) => {
                 let told = problems.to_string();
                 assert!(!expected.is_empty() && told.contains(expected), "{rest}\n---\n{told}");

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use diskwright_base::Rng;
 use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
+use diskwright_simulator::Simulation;
 use diskwright_simulator::catalogue::{self, EntryKind};
+use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::run::ExternalRequest;
 use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::system::{Drives, System, WorkloadTarget};
 use diskwright_simulator::volume::{CloudVolume, RateLimit, VolumeSpec};
 
 const SECOND: Ns = 1_000_000_000;
@@ -148,6 +152,33 @@ fn st1_scans_itself_with_a_full_bucket() {
     let bytes = built_in("aws-st1-1tib").bytes;
     let hours = bytes.burst_seconds(f64::INFINITY).expect("ends") / 3600.0;
     assert!((hours - 1.387).abs() < 0.01, "{hours}");
+}
+
+/// How much of its scarcest allowance so many requests a second use.
+fn used(spec: VolumeSpec, per_s: u64, io: impl Fn(u64) -> Io) -> f64 {
+    let mut system = System::new("volume");
+    system.drives.push(Drives::new("volume", 1, DeviceModel::Volume(Arc::new(spec))));
+    let mut disk = Simulation::serving(&system, &[WorkloadTarget::Drive(0)]).expect("possible");
+    for number in 0..10 * per_s {
+        disk.ask(number * SECOND / per_s, ExternalRequest { target: 0, io: io(number), tag: number as u32 });
+    }
+    disk.pass_until(10 * SECOND);
+    disk.interval().component("volume").expect("there").utilisation()
+}
+
+#[test]
+fn what_is_used_is_what_the_limits_count() {
+    // each small random read draws a mebibyte of the 250 a second
+    let st1 = used(built_in("aws-st1-1tib"), 200, |number| Io::read(number * 7919 % 1_000_000 * 8, 8));
+    assert!((0.76..0.84).contains(&st1), "{st1}");
+    let apart = VolumeSpec {
+        operations: RateLimit::steady(100.0),
+        writes: Some([RateLimit::steady(1000.0), RateLimit::none()]),
+        ..spec()
+    };
+    let written = used(apart.clone(), 500, |number| Io::write(number * 8, 8));
+    let read = used(apart, 50, |number| Io::read(number * 8, 8));
+    assert!((written - 0.5).abs() < 0.02 && (read - 0.5).abs() < 0.02, "{written} {read}");
 }
 
 #[test]

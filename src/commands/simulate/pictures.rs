@@ -226,10 +226,12 @@ pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageShe
     let titles = titles(&[key, "Requests", "Bytes", "Response", "Fullest"]);
     let table = SheetTable { titles, rows: runs.iter().map(row).collect() };
     let section = SheetSection { title: format!("By {key}"), charts, tables: vec![table], ..SheetSection::default() };
+    let words = sweep::remarks(key, runs);
+    let notes = SheetSection { title: "Remarks".into(), words, ..SheetSection::default() };
     PageSheet {
         title: runs.first().map_or_else(String::new, |run| run.outcome.system.name.clone()),
         made: "Simulated".into(),
-        sections: vec![section],
+        sections: vec![section, notes],
         version: env!("CARGO_PKG_VERSION").into(),
         ..PageSheet::default()
     }

@@ -4,7 +4,7 @@
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
-use diskwright_simulator::load::{LoadSpec, Timing};
+use diskwright_simulator::load::{LoadSpec, Operations, Timing};
 use diskwright_simulator::system::Workload;
 use diskwright_simulator::{Component, ComponentKind, SimulationReport, System};
 
@@ -16,7 +16,7 @@ const BAR: usize = 20;
 /// Drives that are told one by one; of more, those that differ most.
 const DRIVES: usize = 12;
 /// Shares from which a part counts as full, and as much used.
-const FULL: f64 = 0.9;
+pub const FULL: f64 = 0.9;
 const MUCH: f64 = 0.7;
 
 /// The screen.
@@ -106,16 +106,29 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     let many = outcome.report.components.iter().filter(alike).count();
     let what = match many {
         0 | 1 => name(component),
-        n => format!("{n} {}s like {}", component.kind.name(), component.name),
+        n => format!("{n} {} like {}", several(component.kind), component.name),
     };
     let busy = display(share, "fraction");
     match share {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
         s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
         _ => {
-            let limit = pace(&outcome.system).map_or(String::new(), |pace| format!(", {pace}"));
+            let lost = |of: &Operations| of.totals.lost > 0;
+            let refused = outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(lost));
+            // what was turned away did not come at the rate of the load
+            let pace = pace(&outcome.system).filter(|_| !refused);
+            let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
             format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
         }
+    }
+}
+
+/// Several parts of a kind: `drives`, `buses`.
+fn several(kind: ComponentKind) -> String {
+    match kind {
+        ComponentKind::Bus => "buses".to_owned(),
+        ComponentKind::Parity => "parity engines".to_owned(),
+        other => format!("{}s", other.name()),
     }
 }
 
@@ -179,10 +192,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
 }
 
 /// Whether each operation is one request, so that a line of its own would say the same again.
-fn is_each_request(
-    operations: &diskwright_simulator::load::Operations,
-    counts: &diskwright_simulator::run::Counts,
-) -> bool {
+fn is_each_request(operations: &Operations, counts: &diskwright_simulator::run::Counts) -> bool {
     operations.totals.done.abs_diff(counts.requests()) * 100 <= counts.requests()
 }
 

@@ -10,7 +10,7 @@ use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
 
-use super::system::{SimulationOutcome, describe, progress, simulate};
+use super::system::{SimulationOutcome, loaded, progress, simulate};
 use super::{Pictures, answer, pictures, screen};
 use crate::commands::{Failure, output};
 
@@ -46,6 +46,9 @@ pub fn run(
     if as_json {
         return output::json(&document(key, &runs));
     }
+    for remark in remarks(key, &runs) {
+        output::note(remark);
+    }
     let style = output::style();
     let mut out = format!("{}: by {key}\n\n", style.paint(Ink::Bold, &style.clean(name)));
     out += &table(key, &runs).render(&style);
@@ -55,6 +58,24 @@ pub fn run(
     output::text(&out)
 }
 
+/// What is remarked on runs, each once, with the values that it is about where that is not all of them.
+pub fn remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for run in runs {
+        for note in &run.outcome.notes {
+            match found.iter_mut().find(|(known, _)| *known == note.as_str()) {
+                Some((_, values)) => values.push(run.value.as_str()),
+                None => found.push((note.as_str(), vec![run.value.as_str()])),
+            }
+        }
+    }
+    let told = |(note, values): (&str, Vec<&str>)| match values.len() == runs.len() {
+        true => note.to_owned(),
+        false => format!("{key}={}: {note}", values.join(",")),
+    };
+    found.into_iter().map(told).collect()
+}
+
 /// All runs, in the order of their values.
 fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<SweepRun>, Failure> {
     // every description is read before anything is run: a mistake is told at once
@@ -62,7 +83,7 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
     for value in values {
         let own = Setting { key: key.to_owned(), value: value.clone() };
         let settings: Vec<Setting> = settings.iter().cloned().chain([own]).collect();
-        systems.push(Mutex::new(Some(describe(path, &settings)?)));
+        systems.push(Mutex::new(Some(loaded(path, &settings)?)));
     }
     let bar = progress(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
     let next = AtomicUsize::new(0);

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::display;
+use diskwright_base::units::{display, plural};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
-use diskwright_simulator::load::TraceRequest;
+use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing};
 use diskwright_simulator::samples::EPOCH_NS;
-use diskwright_simulator::system::read::{DescriptionFiles, Setting, read_with};
+use diskwright_simulator::system::read::{DescriptionFiles, LoadedTrace, Setting, read_with};
 use diskwright_simulator::{Simulation, SimulationReport};
+use diskwright_traces::Skip;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::log::SimulationLog;
@@ -96,12 +97,7 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
     if let Some((key, values)) = swept(running)? {
         return sweep::run(path, &settings, &key, &values, pictures, as_json);
     }
-    let (system, notes) = describe(path, &settings)?;
-    if system.workloads.is_empty() {
-        let name = path.display();
-        let because = "the system has no load: add at least one [[workload]]";
-        return Err(Failure::Failed(format!("{name}: {because} (`disk` can serve it to programs without a workload)")));
-    }
+    let (system, notes) = loaded(path, &settings)?;
     let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
     let mut log = running
         .out
@@ -173,6 +169,17 @@ fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Fai
     Ok(Some((key, values)))
 }
 
+/// Reads a description of a system that has a load.
+pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
+    let (system, notes) = describe(path, settings)?;
+    if system.workloads.is_empty() {
+        let name = path.display();
+        let because = "the system has no load: add at least one [[workload]]";
+        return Err(Failure::Failed(format!("{name}: {because} (`disk` can serve it to programs without a workload)")));
+    }
+    Ok((system, notes))
+}
+
 /// Reads a description; other files that it names are looked for beside it.
 pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
     let name = path.display().to_string();
@@ -186,8 +193,8 @@ pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
-/// The requests of a trace, and how many were no reads or writes.
-fn recorded(path: &Path) -> Result<(Vec<TraceRequest>, u64), String> {
+/// The requests of a trace, how many were no reads or writes, and what of it could not be read.
+fn recorded(path: &Path) -> Result<LoadedTrace, String> {
     let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
     let mut failed = None;
     let requests = std::iter::from_fn(|| match trace.next()? {
@@ -197,8 +204,20 @@ fn recorded(path: &Path) -> Result<(Vec<TraceRequest>, u64), String> {
             None
         }
     });
-    let found = diskwright_simulator::load::TraceSpec::record(requests);
-    failed.map_or(Ok(found), Err)
+    let (requests, left_out) = diskwright_simulator::load::TraceSpec::record(requests);
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let summary = trace.summary();
+    let skipped: u64 = summary.skipped.iter().map(|skip| skip.times).sum();
+    let mut remarks: Vec<String> = summary.assumed.into_iter().collect();
+    if let Some(first) = summary.skipped.first() {
+        let Skip { context, because, .. } = first;
+        let lines = plural(skipped, "line or record", "lines or records");
+        let omitted = format!("{lines} of the trace could not be read; the first: {context}: {because}");
+        remarks.push(omitted);
+    }
+    Ok((requests, left_out, remarks))
 }
 
 /// Simulates a system; `each` is told of every interval.
@@ -232,10 +251,48 @@ pub fn simulate(
     notes.extend(
         refused.map(|(time_ns, why)| format!("the change at {} s had no effect: {why}", *time_ns as f64 / 1e9)),
     );
+    notes.extend(shortfalls(&system, &report));
     match failed {
         Some(error) => Err(error),
         None => Ok(SimulationOutcome { system, notes, report, course }),
     }
+}
+
+/// Operations by which a queue must have grown, and the part of those that arrived, for it to be told.
+const GREW: (u64, u64) = (100, 20);
+
+/// What loads that do not wait asked for and did not get: the times of the others alone would look better than it was.
+fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
+    let full = report.bottleneck().is_some_and(|part| part.utilisation() >= screen::FULL);
+    let mut words = Vec::new();
+    for (workload, told) in system.workloads.iter().zip(&report.workloads) {
+        let waits = match &workload.load {
+            LoadSpec::Open(_) => false,
+            LoadSpec::Trace(trace) => !matches!(trace.timing, Timing::Open { .. }),
+            _ => true,
+        };
+        if waits {
+            continue;
+        }
+        let sum = |of: fn(&OperationTotals) -> u64| told.operations.iter().map(|o| of(&o.totals)).sum::<u64>();
+        let (begun, done, lost) = (sum(|totals| totals.begun), sum(|totals| totals.done), sum(|totals| totals.lost));
+        let name = &workload.name;
+        if lost > 0 {
+            words.push(format!(
+                "workload `{name}`: {lost} of {} arrivals were lost, because too many operations were under way; \
+                 the other figures are without them",
+                begun.saturating_add(lost)
+            ));
+        }
+        let left = begun.saturating_sub(done);
+        if full && left >= GREW.0 && left.saturating_mul(GREW.1) > begun {
+            words.push(format!(
+                "workload `{name}`: operations arrived faster than they were completed ({begun} and {done} in the \
+                 measured time); the queue grew, so response times depend on how long is measured"
+            ));
+        }
+    }
+    words
 }
 
 /// A bar on a terminal's standard error.

@@ -243,6 +243,9 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
     Ok(())
 }
 
+/// Operations under way that no queue with a steady state comes near.
+const UNLIMITED: u32 = 1000;
+
 /// How a workload presses.
 fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
     let no = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
@@ -253,8 +256,10 @@ fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
         LoadSpec::Closed(spec) => {
             // each operation of a user that is under way thinks by itself
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
-            let think_s = spec.think.mean_s();
+            let pause_s = pause_s(&spec.classes);
+            let think_s = spec.think.mean_s() + pause_s;
             let think_cv2 = match spec.think {
+                _ if pause_s > 0.0 => 1.0,
                 DurationDistribution::Constant { .. } => 0.0,
                 DurationDistribution::Erlang { stages, .. } => 1.0 / f64::from(stages.max(1)),
                 _ => 1.0,
@@ -267,9 +272,19 @@ fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
         {
             no(UnsolvedPart::Batches)
         }
+        // beyond it arrivals are lost
+        LoadSpec::Open(spec) if spec.most_outstanding < UNLIMITED => no(UnsolvedPart::Gate),
         LoadSpec::Open(spec) => Ok(LoadChain { rate: 1.0 / spec.gap.mean_s(), ..nobody }),
         _ => classes(workload).map(|_| nobody),
     }
+}
+
+/// What passes before a request without using anything that is solved, s: to a user it is as thinking.
+fn pause_s(classes: &[OperationClass]) -> f64 {
+    let of = |class: &OperationClass| class.transfers.iter().map(|transfer| transfer.pause.mean_s()).sum::<f64>();
+    let all: f64 = classes.iter().map(|class| class.weight).sum();
+    let sum: f64 = classes.iter().map(|class| class.weight * of(class)).sum();
+    if all > 0.0 { sum / all } else { 0.0 }
 }
 
 /// The classes of a workload's requests.

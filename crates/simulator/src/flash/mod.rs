@@ -185,6 +185,7 @@ impl FlashDevice {
     /// [`FlashDevice::trim`] as a request: a command, and [`TRIM_ENTRY`] for each unit of the map that it
     /// covers. Its processors take other commands meanwhile no sooner. `now` never goes back.
     pub fn trimmed(&mut self, now: Ns, io: &Io) -> Ns {
+        self.fold_while_idle(now);
         self.trim(io);
         let units = u64::from(io.blocks) / u64::from(self.model.unit_blocks);
         let work = self.model.spec.command_write + units * TRIM_ENTRY;

@@ -233,6 +233,22 @@ fn the_fast_part_fills_and_is_emptied_when_nothing_is_asked_for() {
 }
 
 #[test]
+fn a_trim_does_not_undo_the_idle_time_before_it() {
+    let slc = Slc { bytes: 64 << 20, program: 50 * US, fold: 100e6 };
+    let mut flash = flash(&FlashSpec { slc: Some(slc), ..spec() });
+    let mut burst = |from: Ns, megabytes: u64, trims: bool| {
+        let from = if trims { flash.trimmed(from, &Io::write(0, 8)) } else { from };
+        let last = (0..megabytes * 8).fold(from, |now, index| flash.submit(now, &Io::write(index * 256, 256)));
+        (last, megabytes as f64 * 1.048_576 / ((last - from) as f64 / 1e9))
+    };
+    let (now, _) = burst(0, 128, false);
+    let (full, slow) = burst(now, 64, false);
+    // a second at 100 MB/s empties it
+    let (_, again) = burst(full + 1_000_000_000, 48, true);
+    assert!(slow < 130.0 && again > 400.0, "{slow} {again}");
+}
+
+#[test]
 fn answers_never_come_before_the_request_and_are_the_same_again() {
     for (suspend, buffer, unit) in [(None, 0, 4096), (Some(30 * US), 1 << 18, 16384), (None, 1 << 20, 512)] {
         let spec = FlashSpec { suspend, buffer, unit, blocks: 100_003, ..spec() };

@@ -42,10 +42,21 @@ impl Parallel {
         match self {
             Parallel::Flash(flash) => Some((flash.needed_s(), [1.0; 5])),
             Parallel::Volume(volume) => {
-                let (totals, [operations, bytes]) = (volume.totals(), volume.allowed());
-                let charged = totals.charged_thousandths as f64 / 1000.0;
-                let given = [charged, totals.bytes as f64, 0.0, 0.0, 0.0];
-                Some((given, [operations, bytes, 1.0, 1.0, 1.0]))
+                let (totals, [operations, bytes, writes, written]) = (volume.totals(), volume.allowed());
+                // writes with limits of their own take nothing from the others
+                let (by_writes, drawn_by_writes) = match volume.spec().writes {
+                    Some(_) => (totals.written_thousandths, totals.written_drawn_bytes),
+                    None => (0, 0),
+                };
+                let thousandths = |count: u64| count as f64 / 1000.0;
+                let given = [
+                    thousandths(totals.charged_thousandths - by_writes),
+                    (totals.drawn_bytes - drawn_by_writes) as f64,
+                    thousandths(by_writes),
+                    drawn_by_writes as f64,
+                    0.0,
+                ];
+                Some((given, [operations, bytes, writes, written, 1.0]))
             }
             Parallel::Plain { .. } => None,
         }

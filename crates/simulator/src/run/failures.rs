@@ -19,7 +19,9 @@ impl Simulation {
         }
         run.lost = run.lost.with(member);
         run.replaced = run.replaced.without(member);
-        let spare = run.rebuild.and_then(|_| run.spares.pop());
+        // nothing can be rebuilt onto a spare where data are lost
+        let survives = run.planner.array().survives(run.lost);
+        let spare = run.rebuild.filter(|_| survives).and_then(|_| run.spares.pop());
         if let Some((spare, path)) = spare {
             run.drives[usize::from(member)] = spare;
             run.members[usize::from(member)] = path;
@@ -46,11 +48,11 @@ impl Simulation {
         if !run.lost.contains(member) {
             return Err(ChangeError::Works(name()));
         }
-        if run.replaced.contains(member) {
-            return Err(ChangeError::Rebuilding(name()));
-        }
         if !run.planner.array().survives(run.lost) {
             return Err(ChangeError::Lost(self.names.arrays[usize::from(array)].clone()));
+        }
+        if run.replaced.contains(member) {
+            return Err(ChangeError::Rebuilding(name()));
         }
         run.replaced = run.replaced.with(member);
         run.settings = settings.or(run.rebuild).unwrap_or_default();

@@ -10,7 +10,7 @@ use super::{Simulation, drives::DriveKind};
 use crate::Ns;
 use crate::array::Task;
 use crate::cache::CacheCounters;
-use crate::confidence::{Interval, Means};
+use crate::confidence::{self, Interval};
 use crate::flash::FlashTotals;
 use crate::load::Operations;
 use crate::station::StationTotals;
@@ -101,6 +101,8 @@ pub struct ArrayReport {
     pub failed: u32,
     /// The rebuild or scrub, at the end of the stretch.
     pub background: Option<BackgroundReport>,
+    /// Bytes of each member that it did in the stretch; of one that began again, none.
+    pub background_bytes: u64,
 }
 
 /// A rebuild or a scrub.
@@ -125,7 +127,7 @@ pub struct WorkloadReport {
     pub counts: Counts,
     /// Responses of its requests, ns.
     pub responses: Histogram,
-    /// Mean response with its interval by batch means, s; of the whole run only.
+    /// Mean response with its interval by batch means, s; of the whole run only. See [`confidence::of_stretches`].
     pub response_s: Option<Interval>,
     /// Its operations since counting began.
     pub operations: Vec<Operations>,
@@ -204,7 +206,7 @@ pub(super) struct Snapshot {
     stations: Vec<(StationTotals, u64)>,
     channels: Vec<(StationTotals, u64)>,
     drives: Vec<(StationTotals, Counts, Option<CapacityUse>)>,
-    arrays: Vec<(StationTotals, Counts, u64, u64)>,
+    arrays: Vec<(StationTotals, Counts, u64, u64, u64)>,
     loads: Vec<Counts>,
     caches: Vec<CacheCounters>,
     interrupts: u64,
@@ -224,7 +226,10 @@ impl Simulation {
             arrays: self
                 .arrays
                 .iter_mut()
-                .map(|run| (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks))
+                .map(|run| {
+                    let done = run.background.as_ref().map_or(0, |running| running.done);
+                    (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks, done)
+                })
                 .collect(),
             loads: self.loads.iter().map(|run| run.counts).collect(),
             caches: self.caches.iter().map(|run| run.cache.counters(now)).collect(),
@@ -345,14 +350,15 @@ impl Simulation {
                 members: run.drives.clone(),
                 failed: run.lost.count(),
                 background: run.background.as_ref().map(background),
+                background_bytes: after.4.saturating_sub(before.4) * crate::io::BLOCK_BYTES,
             }
         };
         self.names.arrays.iter().enumerate().map(report).collect()
     }
 }
 
-/// Most batches that are kept; beyond that, neighbours become one.
-const MOST_BATCHES: usize = 64;
+/// Most batches that are kept; beyond that, neighbours become one. Few long ones depend less on each other.
+const MOST_BATCHES: usize = 32;
 
 /// Responses of stretches of a run, each as long as the others, for the
 /// interval of a mean. So few that memory does not grow with the run.
@@ -403,11 +409,9 @@ impl Batches {
     /// Mean response of a load, s. Batches in which nothing was done are left
     /// out; the last one counts where it is whole.
     fn interval(&self, load: usize) -> Option<Interval> {
-        let mut means = Means::new();
         let whole = self.intervals / self.size.max(1);
-        for (sum, count) in self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0) {
-            means.push(*sum as f64 * 1e-9 / *count as f64);
-        }
-        (means.count() >= 2).then(|| means.interval())
+        let batches = self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0);
+        let stretches: Vec<(f64, f64)> = batches.map(|(sum, count)| (*sum as f64 * 1e-9, *count as f64)).collect();
+        confidence::of_stretches(&stretches)
     }
 }

@@ -96,7 +96,7 @@ impl Changes {
     }
 
     /// The members of an array on which a request fails. Reads are taken to go
-    /// to the first copy, writes to all.
+    /// to the first copy, writes to all, and to the parities of their rows.
     pub fn failing_members(&mut self, array: &ArrayGeometry, drives: &[u32], io: &Io) -> Members {
         let mut failing = Members::NONE;
         if !self.any_fails {
@@ -111,6 +111,16 @@ impl Changes {
                     failing = failing.with(piece.member);
                 }
                 block += piece.blocks;
+            }
+        }
+        if io.write && io.blocks > 0 && array.parities() > 0 {
+            let row_blocks = array.row_blocks();
+            for row in io.first / row_blocks..io.end().div_ceil(row_blocks) {
+                for member in (0..array.parities()).filter_map(|parity| array.parity_member(row, parity)) {
+                    if drives.get(usize::from(member)).is_some_and(|drive| self.fails(*drive, true)) {
+                        failing = failing.with(member);
+                    }
+                }
             }
         }
         failing
@@ -146,6 +156,25 @@ mod tests {
         assert_eq!(changes.all().count(), 1);
         changes.forget(9);
         assert_eq!(changes.all().count(), 0);
+    }
+
+    #[test]
+    fn a_write_fails_on_the_members_of_its_parity_too() {
+        let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 3, 1 << 12, 128)).expect("valid");
+        let parity = array.parity_member(0, 0).expect("there");
+        let data = array.map(0, 8, 0).expect("there").member;
+        let drives = [4, 5, 6];
+        let mut changes = Changes::new(7, 1);
+        changes.fail(drives[usize::from(parity)], 1.0, FailureScope::All);
+        assert_ne!(parity, data);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 8)), Members::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 8)), Members::NONE.with(parity));
+        // in the next row it holds data that this write does not touch
+        let next = array.parity_member(1, 0).expect("there");
+        let io = Io::write(256, 8);
+        let touched = array.map(256, 8, 0).expect("there").member;
+        let expected = if touched == parity || next == parity { Members::NONE.with(parity) } else { Members::NONE };
+        assert_eq!(changes.failing_members(&array, &drives, &io), expected);
     }
 
     #[test]

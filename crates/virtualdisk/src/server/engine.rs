@@ -17,6 +17,9 @@ use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 /// What a client is told: the code, and why for people.
 pub type NbdFailure = (ErrorCode, &'static str);
 
+/// What clients of a drive are told that an order made fail.
+const DRIVE_FAILS: NbdFailure = (ErrorCode::Io, "the drive fails, as commanded");
+
 /// A client by its place, and the how manieth there it is: what is under way
 /// for one that has gone is not answered to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ enum FollowUp {
     Nothing,
     /// A read that failed on a member is asked of the others.
     Again,
+    /// What was forgotten is to stay so: everything goes to the media.
+    Flush,
 }
 
 /// The simulation, what lies on its disks, and the requests under way.
@@ -120,6 +125,12 @@ impl DiskEngine {
     /// Data of a read that is answered now, or of a part of it from `offset` on.
     pub fn read(&mut self, wish: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
         let target = self.exports[usize::from(wish.export)].target;
+        if let WorkloadTarget::Drive(drive) = target
+            && self.changes.has_failed(drive)
+        {
+            // an answer that waited for its client
+            return Err(DRIVE_FAILS);
+        }
         self.content.read_avoiding(target, offset, into, wish.avoid).map_err(code)
     }
 
@@ -143,9 +154,12 @@ impl DiskEngine {
             self.done.push(DueReply { wish, due: time });
             return;
         }
-        let then = self.trouble(&mut wish);
-        let tag = self.add(Pending { wish, then, legs: 1 });
         let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
+        let mut then = self.trouble(&mut wish);
+        if then == FollowUp::Nothing && through && self.purpose(&wish) == JobPurpose::Trim {
+            then = FollowUp::Flush;
+        }
+        let tag = self.add(Pending { wish, then, legs: 1 });
         if let Some(syncs) = &self.syncs
             && (command == NbdCommand::Flush || through)
             && syncs.send(tag).is_ok()
@@ -158,16 +172,25 @@ impl DiskEngine {
     /// What the orders have made of a request: an error, or members to avoid.
     fn trouble(&mut self, wish: &mut ServerRequest) -> FollowUp {
         let NbdRequest { command, offset, length, .. } = wish.request;
-        if !self.changes.any_fails()
-            || !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes)
+        if !self.changes.any_fails() {
+            return FollowUp::Nothing;
+        }
+        let target = self.exports[usize::from(wish.export)].target;
+        if let WorkloadTarget::Drive(drive) = target
+            && self.changes.has_failed(drive)
         {
+            // flushes and trims as well: what they are to keep or to forget is not there
+            wish.error = Some(DRIVE_FAILS);
+            return FollowUp::Nothing;
+        }
+        if !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes) {
             return FollowUp::Nothing;
         }
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        match self.exports[usize::from(wish.export)].target {
+        match target {
             WorkloadTarget::Drive(drive) => {
                 if self.changes.fails(drive, io.write) {
-                    wish.error = Some((ErrorCode::Io, "the drive fails, as commanded"));
+                    wish.error = Some(DRIVE_FAILS);
                 }
                 FollowUp::Nothing
             }
@@ -189,6 +212,16 @@ impl DiskEngine {
         }
     }
 
+    /// A drive that is served by itself has failed: nothing that was asked of it before succeeds.
+    pub fn refuse_pending(&mut self, drive: u32) {
+        let DiskEngine { exports, pending, done, .. } = self;
+        // those that are done already are among them, and are not looked at
+        let wishes = pending.iter_mut().map(|one| &mut one.wish).chain(done.iter_mut().map(|one| &mut one.wish));
+        for wish in wishes.filter(|wish| exports[usize::from(wish.export)].target == WorkloadTarget::Drive(drive)) {
+            wish.error = wish.error.or(Some(DRIVE_FAILS));
+        }
+    }
+
     fn add(&mut self, pending: Pending) -> u32 {
         match self.free.pop() {
             Some(tag) => {
@@ -202,21 +235,34 @@ impl DiskEngine {
         }
     }
 
-    /// Puts a request to the model.
-    fn ask(&mut self, time: Ns, tag: u32) {
-        let ServerRequest { export, request, .. } = self.pending[tag as usize].wish;
-        let NbdRequest { command, flags, offset, length, .. } = request;
+    /// What a request is for the model.
+    fn purpose(&self, wish: &ServerRequest) -> JobPurpose {
+        let NbdRequest { command, flags, .. } = wish.request;
         // what cannot forget has to write zeroes
-        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(export)].trims;
-        let what = match command {
+        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(wish.export)].trims;
+        match command {
             NbdCommand::Flush => JobPurpose::Flush,
             NbdCommand::Trim => JobPurpose::Trim,
             NbdCommand::WriteZeroes if holes => JobPurpose::Trim,
             NbdCommand::Write | NbdCommand::WriteZeroes if flags.has(CommandFlags::FUA) => JobPurpose::Through,
             _ => JobPurpose::Transfer,
-        };
+        }
+    }
+
+    /// Puts a request to the model.
+    fn ask(&mut self, time: Ns, tag: u32) {
+        let wish = self.pending[tag as usize].wish;
+        let NbdRequest { command, offset, length, .. } = wish.request;
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        self.simulation.ask_for(time, what, ExternalRequest { target: export, io, tag });
+        let what = self.purpose(&wish);
+        self.simulation.ask_for(time, what, ExternalRequest { target: wish.export, io, tag });
+    }
+
+    /// Puts a flush to the model that a request is still to wait for.
+    fn ask_flush(&mut self, time: Ns, tag: u32) {
+        let target = self.pending[tag as usize].wish.export;
+        let io = blocks_of(0, 0, false);
+        self.simulation.ask_for(time, JobPurpose::Flush, ExternalRequest { target, io, tag });
     }
 
     /// The backing file was flushed for a request; `error` where it was not.
@@ -237,6 +283,7 @@ impl DiskEngine {
             match std::mem::replace(&mut self.pending[answer.tag as usize].then, FollowUp::Nothing) {
                 FollowUp::Nothing => self.leg(answer.at, answer.tag),
                 FollowUp::Again => self.ask(answer.at, answer.tag),
+                FollowUp::Flush => self.ask_flush(answer.at, answer.tag),
             }
         }
         self.answers = answers;
@@ -293,5 +340,60 @@ fn code(trouble: Trouble) -> NbdFailure {
         Trouble::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
         Trouble::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),
         _ => (ErrorCode::Io, "the disk fails"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_simulator::device::{DeviceModel, PlainSpec};
+    use diskwright_simulator::spread::ServiceTimeDistribution;
+    use diskwright_simulator::system::{Drives, System};
+
+    use super::*;
+    use crate::content::ContentBacking;
+
+    const MS: Ns = 1_000_000;
+
+    /// A drive that needs 1 ms for a request, a flush too, and nothing to forget.
+    fn engine() -> DiskEngine {
+        let spec = PlainSpec {
+            name: "plain".into(),
+            blocks: 1 << 12,
+            servers: 1,
+            service: ServiceTimeDistribution::Constant(MS),
+            bytes_per_s: f64::INFINITY,
+        };
+        let mut system = System::new("one");
+        system.drives.push(Drives::new("disk", 1, DeviceModel::Plain(spec.into())));
+        let served = crate::server::exports::exports(&system);
+        let targets: Vec<WorkloadTarget> = served.iter().map(|export| export.target).collect();
+        let simulation = Simulation::serving(&system, &targets).expect("valid");
+        let content = Content::new(&system, &ContentBacking::Memory { most_bytes: None }).expect("memory");
+        DiskEngine::new(simulation, content, served, (1, 1), None)
+    }
+
+    /// How long a request takes.
+    fn takes(engine: &mut DiskEngine, command: NbdCommand, flags: CommandFlags) -> Ns {
+        let begun = engine.simulation.now();
+        let request = NbdRequest { flags, command, cookie: 1, offset: 0, length: 4096 };
+        let client = ClientId { place: 0, turn: 1 };
+        engine.begin(begun, ServerRequest { client, export: 0, request, error: None, avoid: Members::NONE });
+        (1..=5).for_each(|step| engine.pass(begun + step * MS));
+        let done = engine.take_done();
+        assert_eq!((done.len(), engine.under_way()), (1, 0), "{command:?}");
+        done[0].due - begun
+    }
+
+    #[test]
+    fn what_is_forgotten_with_forced_access_waits_for_a_flush() {
+        let mut engine = engine();
+        let (none, fua) = (CommandFlags::default(), CommandFlags::FUA);
+        for command in [NbdCommand::Trim, NbdCommand::WriteZeroes] {
+            assert_eq!(takes(&mut engine, command, none), 0, "{command:?}");
+            assert!(takes(&mut engine, command, fua) >= MS, "{command:?}");
+        }
+        let kept = fua.with(CommandFlags::NO_HOLE);
+        assert_eq!(takes(&mut engine, NbdCommand::WriteZeroes, kept), 2 * MS, "a write, and a flush");
+        assert_eq!(takes(&mut engine, NbdCommand::Read, fua), MS, "a read has nothing to flush");
     }
 }

@@ -50,7 +50,10 @@ impl DiskEngine {
 
     /// A member fails: its data is gone, in the model and in fact.
     pub(super) fn fail(&mut self, array: usize, member: u16) -> Result<(), String> {
+        let drive = self.simulation.array_drives(array).and_then(|drives| drives.get(usize::from(member)).copied());
         self.change(SystemChange::Fail { array, member })?;
+        // whoever has failed holds nothing back
+        drive.and_then(|drive| self.changes.of(drive)).into_iter().for_each(|change| change.hangs = false);
         self.content.fail(array, member).map_err(|trouble| trouble.to_string())?;
         // a spare may have come into its place
         self.follow();
@@ -67,6 +70,15 @@ impl DiskEngine {
     fn fail_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         self.forget_alone(drive, name)?;
         self.changes.fail(drive, 1.0, FailureScope::All);
+        self.refuse_pending(drive);
+        // it holds back no more of them
+        self.release(drive)
+    }
+
+    /// A drive does not hang, or no longer.
+    fn release(&mut self, drive: u32) -> Result<(), String> {
+        self.change(SystemChange::Hang { drive, on: false })?;
+        self.changes.of(drive).into_iter().for_each(|change| change.hangs = false);
         Ok(())
     }
 
@@ -76,6 +88,9 @@ impl DiskEngine {
             return Err(format!("`{name}` has not failed; only a failed drive can be replaced"));
         }
         self.forget_alone(drive, name)?;
+        // the new one is as described
+        self.change(SystemChange::Slow { drive, factor: 1.0 })?;
+        self.release(drive)?;
         self.changes.forget(drive);
         Ok(())
     }
@@ -109,6 +124,8 @@ impl DiskEngine {
     }
 
     fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (Members, Members)) {
+        // what it could not follow before may be possible now
+        self.troubles.remove(&array);
         // what a mirror of stripe sets counts as failed beside a failed member still has its data
         let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
         if !mirrors_sets {
@@ -126,7 +143,7 @@ impl DiskEngine {
         }
         if model.failed.and(rebuilding).is_empty() {
             self.trouble_with(array, |content| content.finish_rebuild(array));
-        } else {
+        } else if !model.rebuilding.is_empty() {
             self.trouble_with(array, |content| content.rebuilt(array, model.good_below));
         }
     }

@@ -71,9 +71,12 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
         let (failed, rebuilding) = server.engine.content.state(index).unwrap_or_default();
         let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(index));
         let background = reported.and_then(|array| array.background);
+        let model = server.engine.simulation.array_state(index).unwrap_or_default();
         let members: Vec<Value> = (0..set.members.len() as u16)
             .map(|member| {
-                let state = match (failed.contains(member), rebuilding.contains(member)) {
+                // one that an earlier server had begun to rebuild: nobody goes on with it by itself
+                let stands_still = model.rebuilding.is_empty() && model.failed.contains(member);
+                let state = match (failed.contains(member), rebuilding.contains(member) && !stands_still) {
                     (_, true) => "rebuilding",
                     (true, false) => "failed",
                     _ => "well",

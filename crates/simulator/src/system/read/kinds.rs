@@ -139,7 +139,7 @@ pub(super) fn trace(
     let fold = fields.truth("fold").unwrap_or(true);
     let cached = fields.truth("cached").unwrap_or(cached);
     let path = fields.needed("file", "\"day.csv\"")?;
-    let (requests, left_out) = match (files.trace)(path) {
+    let (requests, left_out, remarks) = match (files.trace)(path) {
         Ok(found) => found,
         Err(because) => {
             fields.wrong_at("file", format!("`{path}`: {because}"));
@@ -153,6 +153,7 @@ pub(super) fn trace(
     if left_out > 0 {
         fields.note_at("file", format!("{left_out} requests are neither reads nor writes and are omitted"));
     }
+    remarks.into_iter().for_each(|remark| fields.note_at("file", remark));
     let timing = match closed {
         true => Timing::Closed { depth: depth.map_or(1, |n| n as u32), scale },
         false => Timing::Open { scale },

@@ -37,14 +37,14 @@ pub struct SystemDescription {
 /// parameters, a trace), by the path as it is written there; or why not.
 pub type Loader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// The requests of a trace, and how many were left out.
-pub type LoadedTrace = (Vec<TraceRequest>, u64);
+/// The requests of a trace, how many were left out, and what else there is to remark on it.
+pub type LoadedTrace = (Vec<TraceRequest>, u64, Vec<String>);
 
 /// The other files that a description may name, by the path as it is written there.
 pub struct DescriptionFiles<'a> {
     /// The text of one: a drive's parameters, a catalogue.
     pub text: Loader<'a>,
-    /// A trace, as [`crate::load::TraceSpec::record`] gives it.
+    /// A trace: what [`crate::load::TraceSpec::record`] gives, and remarks.
     pub trace: &'a dyn Fn(&str) -> Result<LoadedTrace, String>,
 }
 
