@@ -70,12 +70,8 @@ mod tests {
 
     #[test]
     fn an_open_loop_that_was_not_kept_up_with_is_told() {
-        let run = |unsent: u64| RunResult {
-            unsent,
-            offered_per_s: Some(1000.0),
-            measured_s: 10.0,
-            ..RunResult::default()
-        };
+        let run =
+            |unsent: u64| RunResult { unsent, offered_per_s: Some(1000.0), measured_s: 10.0, ..RunResult::default() };
         // one at the very end is a late wake-up
         assert!(!is_overloaded(&run(0)) && !is_overloaded(&run(1)) && is_overloaded(&run(5000)));
         assert!(!is_overloaded(&RunResult::default()));

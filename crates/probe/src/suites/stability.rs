@@ -161,7 +161,7 @@ mod tests {
             let service = move |_: &_, _| {
                 let number = asked.fetch_add(1, Ordering::Relaxed);
                 let plain = if number < 30_000 { 2_000_000 } else { 16_000_000 };
-                Ok(if number % 500 == 0 { 4 * plain } else { plain })
+                Ok(if number.is_multiple_of(500) { 4 * plain } else { plain })
             };
             FakeDevice::new(16, Box::new(service))
         };
