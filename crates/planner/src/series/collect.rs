@@ -26,8 +26,9 @@ const WRITE_S: usize = 7;
 const TRANSFERS: usize = 8;
 const RESPONSE: usize = 9;
 const MERGES: usize = 10;
+const IN_FLIGHT: usize = 11;
 /// Counters of a device, in the order of the numbers above.
-const COUNTERS: [&str; 11] = [
+const COUNTERS: [&str; 12] = [
     "reads_per_s",
     "writes_per_s",
     "read_bytes_per_s",
@@ -39,6 +40,7 @@ const COUNTERS: [&str; 11] = [
     "transfers_per_s",
     "avg_s_per_transfer",
     "merges_per_s",
+    "current_queue_length",
 ];
 
 type Plans = [Option<CounterPlan>; COUNTERS.len()];
@@ -317,11 +319,14 @@ impl LoadCollector {
             self.series.merged.0 += merges;
             self.series.merged.1 += (reads + writes) * seconds;
             front.rates.record_many(((reads + writes) * 100.0) as u64, (seconds * 1e3).max(1.0) as u64);
+            let is_settled = front.curve.is_settled(tick, (reads + writes) * seconds, value(IN_FLIGHT));
             if queue.is_nan() || reads + writes <= 0.0 {
                 continue;
             }
             let number = first + index;
-            front.curve.add(front.member_load(reads, writes), &tick_sums);
+            if is_settled {
+                front.curve.add(front.member_load(reads, writes), &tick_sums);
+            }
             if queue < 2.0 * front.members as f64 {
                 continue;
             }

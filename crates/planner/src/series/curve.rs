@@ -2,6 +2,12 @@
 //!
 //! Of each load every other run of ticks goes to the other half. Runs of the whole log would not do: of a load that
 //! comes and goes with twice their length, one half would have all of the high load and the other none.
+//!
+//! A model of response by load holds where as many requests come as are done (flow balance: Denning and Buzen, The
+//! Operational Analysis of Queueing Network Models, 1978). A tick in which a queue builds up or drains has the response
+//! of one load and the rate of another, and is left out, where the log has what was in flight at the ends of ticks.
+
+use diskwright_base::Tick;
 
 use super::FrontSums;
 
@@ -9,6 +15,8 @@ use super::FrontSums;
 const PLACES: usize = 96;
 /// Ticks at a load that go to the same half one after another: neighbours are alike, and tell little of each other.
 const RUN: u32 = 10;
+/// A queue that changes within a tick by more than this share of the requests done, and by more than one, is no balance.
+const MOST_CHANGE: f64 = 0.2;
 
 /// Sums by load, in two halves.
 #[derive(Clone, Debug)]
@@ -16,16 +24,29 @@ pub struct LoadCurve {
     halves: [Vec<FrontSums>; 2],
     /// Ticks at each place so far.
     ticks: Vec<u32>,
+    /// The end of the last tick, and what was in flight then.
+    last: Option<(i64, f64)>,
 }
 
 impl Default for LoadCurve {
     fn default() -> LoadCurve {
         let none = vec![FrontSums::default(); PLACES];
-        LoadCurve { halves: [none.clone(), none], ticks: vec![0; PLACES] }
+        LoadCurve { halves: [none.clone(), none], ticks: vec![0; PLACES], last: None }
     }
 }
 
 impl LoadCurve {
+    /// Whether about as many requests came within a tick as were done, by what is in flight at its end and was at the
+    /// end of the tick before; true where that is not known. Ticks come in their order.
+    pub fn is_settled(&mut self, tick: &Tick, done: f64, in_flight: f64) -> bool {
+        let follows = |end_ns: i64| (tick.start_ns() - end_ns).unsigned_abs() <= tick.elapsed_ns / 10;
+        let before = self.last.replace((tick.time_ns, in_flight)).filter(|(end_ns, _)| follows(*end_ns));
+        before.is_none_or(|(_, before)| {
+            let change = (in_flight - before).abs();
+            change.is_nan() || change <= (MOST_CHANGE * done).max(1.0)
+        })
+    }
+
     /// Adds a tick at a load on each member, I/Os a second.
     pub fn add(&mut self, load: f64, sums: &FrontSums) {
         let place = place(load);
@@ -63,6 +84,23 @@ fn place(load: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_in_which_a_queue_drains_is_no_balance() {
+        let mut curve = LoadCurve::default();
+        let mut settled = |second: i64, done: f64, in_flight: f64| {
+            let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+            curve.is_settled(&tick, done, in_flight)
+        };
+        // nothing is known before the first; then it builds up, stays, drains, and one more or less says nothing
+        assert_eq!(
+            [(1, 20.0, 0.0), (2, 90.0, 30.0), (3, 90.0, 28.0), (4, 20.0, 0.0), (5, 3.0, 1.0)]
+                .map(|(second, done, in_flight)| settled(second, done, in_flight)),
+            [true, false, true, false, true]
+        );
+        // a gap, and a log that does not count them
+        assert!(settled(9, 20.0, 30.0) && settled(10, 20.0, f64::NAN) && settled(11, 20.0, 0.0));
+    }
 
     #[test]
     fn places_double_every_four() {
