@@ -327,8 +327,9 @@ impl LoadCollector {
             }
             front.loaded_s += seconds;
             if front.loaded.len() < MOST_LOADED {
+                let (number, time_ns, seconds) = (number as u32, tick.time_ns, seconds as f32);
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
-                front.loaded.push(LoadedTick { number: number as u32, seconds: seconds as f32, requests, queue });
+                front.loaded.push(LoadedTick { number, time_ns, seconds, requests, queue });
             }
         }
     }

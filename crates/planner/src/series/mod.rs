@@ -93,6 +93,8 @@ pub struct FrontLoad {
 pub struct LoadedTick {
     /// Number of the tick.
     pub number: u32,
+    /// Its end, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
     /// Its length, s.
     pub seconds: f32,
     /// Requests a second.
