@@ -1,7 +1,7 @@
 //! From ticks to a demand, on series whose truth is written down.
 
 use diskwright_planner::prices::{PriceList, built_in};
-use diskwright_planner::series::measured::NoDemand;
+use diskwright_planner::series::measured::{NoDemand, utc_offsets};
 use diskwright_planner::series::{LoadSeries, LoadTick, LoadedTick, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::what_if;
 use diskwright_planner::{Demand, PlanLimits, plan};
@@ -153,6 +153,22 @@ fn busy_hours_mix_sizes_and_growth_of_days() {
     short.used.truncate(10);
     let found = demand_from_series(&short, &options(95.0)).expect("a load");
     assert_eq!((found.summary.busy_hours, found.demand.growth), (None, None));
+}
+
+/// The afternoon is from 13 to 17 on the clock, which goes back by an hour in the middle of ten days.
+#[test]
+fn busy_hours_are_those_of_a_clock_that_is_changed() {
+    let mut log = days(10, |_| 1e12);
+    let change_ns = 5 * DAY_S * 1_000_000_000;
+    let of_zone = |time_ns: i64| if time_ns < change_ns { 3600 } else { 0 };
+    for tick in log.ticks.iter_mut().filter(|tick| tick.time_ns < change_ns) {
+        let hour = (tick.time_ns / 1_000_000_000 + 3600) % DAY_S / 3600;
+        (tick.reads, tick.writes) = if (13..17).contains(&hour) { (300.0, 100.0) } else { (30.0, 10.0) };
+    }
+    log.utc_offsets = utc_offsets(&log.ticks, of_zone);
+    assert_eq!(log.utc_offsets, [(i64::MIN, 3600), (change_ns, 0)]);
+    let found = demand_from_series(&log, &options(95.0)).expect("a load");
+    assert_eq!(found.summary.busy_hours.as_deref(), Some(&[13, 14, 15, 16][..]));
 }
 
 #[test]

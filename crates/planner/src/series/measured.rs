@@ -399,16 +399,34 @@ fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     Some(CapacityGrowth { bytes_per_day: line.slope * DAY_S, interval_bytes_per_day: finite.then_some(interval) })
 }
 
+/// Where the clock was changed within a load: from when on which of the offsets holds that a zone has at its moments.
+pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
+    let mut offsets: Vec<(i64, i64)> = Vec::new();
+    for tick in ticks {
+        let offset_s = of_zone(tick.time_ns);
+        if offsets.last().is_none_or(|(_, last)| *last != offset_s) {
+            offsets.push((if offsets.is_empty() { i64::MIN } else { tick.time_ns }, offset_s));
+        }
+    }
+    offsets
+}
+
 /// Hours of the day with at least 70 % of the busiest hour's mean.
-fn busy_hours(ticks: &[LoadTick], utc_offset_s: i64) -> Option<Vec<u8>> {
+fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
     const NEAR: f64 = 0.7;
+    let ticks = &series.ticks;
     let (first, last) = range(ticks);
+    let offset_s = |time_ns: i64| {
+        let offset = series.utc_offsets.iter().rev().find(|(from_ns, _)| *from_ns <= time_ns);
+        offset.map_or(utc_offset_s, |(_, offset_s)| *offset_s)
+    };
     if (last - first) as f64 * 1e-9 < 0.99 * 86_400.0 {
         return None;
     }
     let mut hours = [(0.0, 0.0); 24];
     for tick in ticks {
-        let middle = tick.time_ns.div_euclid(1_000_000_000) + utc_offset_s - (f64::from(tick.seconds) / 2.0) as i64;
+        let half_s = (f64::from(tick.seconds) / 2.0) as i64;
+        let middle = tick.time_ns.div_euclid(1_000_000_000) + offset_s(tick.time_ns) - half_s;
         let hour = &mut hours[(middle.rem_euclid(86_400) / 3600) as usize % 24];
         hour.0 += tick.requests() * f64::from(tick.seconds);
         hour.1 += f64::from(tick.seconds);
@@ -470,7 +488,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
         oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
         dispersion: dispersion(ticks),
         merged_share: Some(series.merged.0 / (series.merged.0 + series.merged.1)).filter(|share| *share > 0.0),
-        busy_hours: busy_hours(ticks, options.utc_offset_s),
+        busy_hours: busy_hours(series, options.utc_offset_s),
         response_s: parts.response_s,
         swap: swap(series, parts.rates.mean().unwrap_or(0.0)),
         devices,
