@@ -1,8 +1,9 @@
 //! From ticks to a demand, on series whose truth is written down.
 
+use diskwright_base::Histogram;
 use diskwright_planner::prices::{PriceList, built_in};
 use diskwright_planner::series::measured::{NoDemand, utc_offsets};
-use diskwright_planner::series::{LoadSeries, LoadTick, LoadedTick, MeasureOptions, demand_from_series};
+use diskwright_planner::series::{FrontLoad, LoadSeries, LoadTick, LoadedTick, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::what_if;
 use diskwright_planner::{Demand, PlanLimits, plan};
 
@@ -51,6 +52,22 @@ fn a_single_disk_has_the_percentile_of_all_requests() {
         assert!((disk.requests_per_s / planned - 1.0).abs() < 1e-9, "{} and {planned}", disk.requests_per_s);
         assert!((found.summary.oversize - 1.0).abs() < 1e-9, "{}", found.summary.oversize);
     }
+}
+
+/// Of 60 a second before a fifth disk came, and 60 after it, 60 a second are the array's own at any time.
+#[test]
+fn an_array_that_grows_within_the_log_is_one_device() {
+    let mut log = in_turn();
+    log.fronts.truncate(1);
+    log.fronts[0].rates = Histogram::new();
+    log.fronts[0].rates.record_many(6000, 300_000);
+    let grown = FrontLoad { members: log.fronts[0].members + 1, ..log.fronts[0].clone() };
+    log.fronts.push(grown);
+    log.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (60.0, 0.0));
+    let found = demand_from_series(&log, &options(95.0)).expect("a load").summary;
+    assert_eq!(found.devices.len(), 2, "with what each number of members did");
+    assert!((found.sum_of_percentiles_per_s / 60.0 - 1.0).abs() < 0.02, "{}", found.sum_of_percentiles_per_s);
+    assert!((found.oversize - 1.0).abs() < 0.02, "{}", found.oversize);
 }
 
 /// Twenty minutes of ticks; a disk is saturated in ticks from one to another, and hides as much as it does: 100 users

@@ -450,6 +450,23 @@ fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
     }
 }
 
+/// The sum of each device's own percentile. An array whose members changed within the log is one device at all times.
+fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile: f64) -> f64 {
+    let mut sum = 0.0;
+    for (index, (front, device)) in fronts.iter().zip(devices).enumerate() {
+        let is_same = |other: &&FrontLoad| other.name == front.name;
+        if fronts[..index].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        let others: Vec<&FrontLoad> = fronts[index + 1..].iter().filter(is_same).collect();
+        let mut rates = front.rates.clone();
+        others.iter().for_each(|other| rates.merge(&other.rates));
+        let of_all = || rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0;
+        sum += if others.is_empty() { device.requests_per_s } else { of_all() };
+    }
+    sum
+}
+
 /// What a summary is put together from.
 struct MeasuredParts<'a> {
     options: &'a MeasureOptions,
@@ -470,7 +487,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
         single.requests_per_s = parts.reached;
     }
-    let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
+    let of_each = sum_of_percentiles(&series.fronts, &devices, options.percentile);
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
     let interval_s = median_s(ticks);
     let (from, to) = range(ticks);
