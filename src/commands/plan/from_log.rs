@@ -423,6 +423,11 @@ fn replayed(
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
         });
     }
+    let unknown_s = replay::unknown_s(&ticks);
+    if unknown_s > 0.0 {
+        let gaps = display(unknown_s, "s");
+        notes.push(format!("gaps of {gaps} in all: the load is unknown then, and credits and delays stay the same"));
+    }
     if !measured.summary.hidden.is_empty() {
         notes.push(
             "the disks were saturated: only the load that they served was replayed, not what programs would send to \
