@@ -97,6 +97,16 @@ fn people_see_tables_and_histograms() {
 }
 
 #[test]
+fn a_file_name_begins_no_line_of_the_screen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a\nNo disk is busy.csv");
+    std::fs::copy(fixture("small.msr.csv"), &path).expect("copied");
+    let done = show(&[path.to_str().expect("a plain path")], Stdio::null());
+    let table = String::from_utf8(done.stdout).expect("UTF-8");
+    assert!(table.contains("a No disk is busy.csv: "), "{table}");
+}
+
+#[test]
 fn why_reads_a_trace_as_a_log() {
     let mut why = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     why.arg("why").arg(fixture("small.msr.csv")).arg("--json");

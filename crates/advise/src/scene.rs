@@ -104,6 +104,11 @@ impl HostScene {
             || self.mounts.iter().any(|m| is_fixed(m) || is_copied(m))
     }
 
+    /// Whether the memory that is told is a container's (lxcfs), and not the machine's.
+    pub(crate) fn has_memory_of_container(&self) -> bool {
+        self.mounts.iter().any(|mount| mount.point == "/proc/meminfo" && mount.kind == "fuse.lxcfs")
+    }
+
     /// Whether files and commands of systemd mean anything there, as far as the distribution's name tells.
     pub(crate) fn may_have_systemd(&self) -> bool {
         let release = self.tree.get("etc/os-release").unwrap_or_default();

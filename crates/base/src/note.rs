@@ -24,6 +24,8 @@ impl Note {
     pub const UNSEEN: &'static str = "unseen";
     /// The clock was stepped or the machine slept; plain text.
     pub const CLOCK: &'static str = "clock";
+    /// The recorder ended in good order at its last tick: none is missing until another one goes on; plain text.
+    pub const END: &'static str = "end";
     /// A remark that limits certainty (log on a measured disk); plain text.
     pub const WARNING: &'static str = "warning";
     /// A [`crate::Topology`] as JSON, at the start and after each change.

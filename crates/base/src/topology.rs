@@ -15,12 +15,22 @@ pub struct Topology {
     pub processors: u32,
     /// Physical memory, bytes; 0 is unknown.
     pub memory_bytes: u64,
+    /// Bytes of a page of memory; 0 is unknown.
+    #[serde(skip_serializing_if = "is_unknown")]
+    pub page_bytes: u64,
     /// Block devices and sets (md, dm, btrfs).
     pub devices: Vec<Device>,
     /// Mounted filesystems that have a device.
     pub filesystems: Vec<Filesystem>,
     /// Swap areas: name of the block device or file, and whether it is zram.
     pub swaps: Vec<Swap>,
+}
+
+/// Bytes of a page where nobody says it; kernels for ARM and POWER have larger ones, too.
+pub const USUAL_PAGE_BYTES: f64 = 4096.0;
+
+fn is_unknown(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// A swap area.
@@ -221,6 +231,12 @@ pub struct Device {
 }
 
 impl Topology {
+    /// Bytes of a page of memory, for counters of pages: the usual ones where they are unknown or cannot be.
+    pub fn page_size(&self) -> f64 {
+        let is_possible = self.page_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.page_bytes);
+        if is_possible { self.page_bytes as f64 } else { USUAL_PAGE_BYTES }
+    }
+
     /// A device by name.
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|d| d.name == name)

@@ -98,6 +98,9 @@ pub struct ThreadScaling {
     pub knee_threads: usize,
     /// Rate at the knee as a multiple of one thread's.
     pub speedup: f64,
+    /// Numbers of threads whose rate was too noisy: the knee may be at one of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_threads: Vec<usize>,
 }
 
 /// A point of it.
@@ -230,7 +233,15 @@ impl ThreadScaling {
         let one = points.iter().find(|point| point.threads == 1)?.rate;
         let knee = *points.iter().find(|point| point.rate >= KNEE * best)?;
         let knee_threads = knee.threads;
-        (points.len() >= 3).then(|| ThreadScaling { figure: id.into(), points, knee_threads, speedup: knee.rate / one })
+        // below a rate that is no knee there is none either
+        let below = points.iter().filter(|point| point.threads < knee_threads).map(|point| point.threads).max();
+        let is_unknown = |figure: &&FigureResult| {
+            figure.id == id && figure.median.is_none() && Some(figure.threads) > below
+        };
+        let mut unknown_threads: Vec<usize> = figures.iter().filter(is_unknown).map(|figure| figure.threads).collect();
+        unknown_threads.sort_unstable();
+        let speedup = knee.rate / one;
+        (points.len() >= 3).then(|| ThreadScaling { figure: id.into(), points, knee_threads, speedup, unknown_threads })
     }
 }
 
@@ -308,7 +319,14 @@ mod tests {
         let rates = [(4, 202.0), (1, 100.0), (2, 198.0), (8, 203.0)];
         let scaling = ThreadScaling::of(&rates.map(at_threads), figure.id).expect("a curve");
         assert_eq!((scaling.knee_threads, scaling.speedup, scaling.points[0].threads), (2, 1.98, 1));
+        assert!(scaling.unknown_threads.is_empty(), "{scaling:?}");
         assert_eq!(ThreadScaling::of(&rates.map(at_threads)[..2], figure.id), None);
+        // what is refused at 2 threads may be the knee, and what is refused at 16 more than the best
+        let noisy = |threads: usize| FigureResult::of(figure, threads, &[80.0, 90.0, 100.0, 110.0, 120.0]);
+        let mut figures: Vec<FigureResult> = [(1, 100.0), (4, 390.0), (8, 395.0)].map(at_threads).into();
+        figures.extend([16, 2].map(noisy));
+        let scaling = ThreadScaling::of(&figures, figure.id).expect("a curve");
+        assert_eq!((scaling.knee_threads, scaling.unknown_threads), (4, vec![2, 16]));
     }
 
     #[test]

@@ -11,9 +11,6 @@ use diskwright_base::{CounterPlan, Frame};
 
 use crate::ceilings::{DeviceCeiling, DeviceLoad};
 
-/// Bytes of a page. (Kernels with larger pages exist; logs do not say so.)
-pub(crate) const PAGE_BYTES: f64 = 4096.0;
-
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
 
@@ -78,6 +75,8 @@ pub(crate) struct SwapNodes {
     pub transfers: Option<NodeId>,
     /// Bytes a second that go to zram.
     pub in_memory: Option<NodeId>,
+    /// Of the machine.
+    pub page_bytes: f64,
 }
 
 impl SwapNodes {
@@ -86,10 +85,10 @@ impl SwapNodes {
     }
 
     /// The share at a tick, of the values in the order of [`SwapNodes::all`].
-    fn share(values: [Option<f64>; 6]) -> f64 {
+    fn share(&self, values: [Option<f64>; 6]) -> f64 {
         let [pages_in, pages_out, faults, bytes, transfers, in_memory] = values;
         let (pages_in, pages_out) = (pages_in.unwrap_or(0.0), pages_out.unwrap_or(0.0));
-        let all = (pages_in + pages_out) * PAGE_BYTES;
+        let all = (pages_in + pages_out) * self.page_bytes;
         let on_disk = (all - in_memory.unwrap_or(0.0)).max(0.0);
         let by_bytes = bytes.filter(|b| *b > 0.0).map_or(0.0, |bytes| on_disk / bytes);
         // a swap-in brings its neighbours along, eight pages at once where the kernel is not told otherwise; a
@@ -247,7 +246,7 @@ impl NodeColumns<'_> {
             ProgramNode::Swapping(swapping) => {
                 let of = swapping.all().map(|node| node.map(|node| self.of(node)));
                 for tick in 0..chunk.len() {
-                    out.values[tick] = SwapNodes::share(of.map(|slot| slot.map(|slot| slot.values[tick])));
+                    out.values[tick] = swapping.share(of.map(|slot| slot.map(|slot| slot.values[tick])));
                     let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[tick] * 0.0).sum();
                     out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
@@ -450,4 +449,22 @@ fn quiet(out: &mut NodeColumn) {
 /// Without early exit, so that it runs four ticks at a time.
 fn any_gap(weights: &[f64]) -> bool {
     weights.iter().fold(false, |any, w| any | w.is_nan())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 40 pages in and 60 out a second, in 80 requests of which 30 were faults: all of the bytes, with pages of 64 KiB.
+    #[test]
+    fn large_pages_are_more_of_the_traffic() {
+        let share = |page_bytes: f64| {
+            let (pages_in, pages_out, faults) = (None, None, None);
+            let (bytes, transfers, in_memory) = (None, None, None);
+            let nodes = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
+            nodes.share([Some(40.0), Some(60.0), Some(30.0), Some(100.0 * 65_536.0), Some(80.0), None])
+        };
+        assert_eq!(share(65_536.0), 1.0);
+        assert!(share(4096.0) < 0.5, "{}", share(4096.0));
+    }
 }

@@ -45,7 +45,7 @@ impl VerdictNotes {
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
-        if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT) {
+        if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT | Note::END) {
             return;
         }
         if note.kind == Note::BOOKMARK && self.bookmarks.len() < BOOKMARKS {

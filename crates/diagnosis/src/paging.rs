@@ -1,10 +1,11 @@
 //! How much of a disk's work is paging: swap traffic and page reads held
 //! against the disk's own transfers, refaults against what is read.
 
-use diskwright_base::DeviceClass;
+use diskwright_base::topology::USUAL_PAGE_BYTES;
+use diskwright_base::{DeviceClass, Topology};
 
 use crate::build::{Absence, NodeBuilder, RuleScope};
-use crate::node::{Formula, NodeFactor, NodeId, PAGE_BYTES, ProgramNode, SwapNodes};
+use crate::node::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 
 /// What NT Resource Kit calls the transfers a second of a quick disk: for logs that count none.
 const QUICK_DISK_PER_S: f64 = 40.0;
@@ -30,7 +31,8 @@ impl<'a> NodeBuilder<'a> {
         let memory: Vec<&str> = memory.into_iter().filter(|d| self.scene.class(d) == DeviceClass::Memory).collect();
         let in_memory = self.together("physical_disk.bytes_per_s", &memory);
         let faults = self.total("paging.major_faults_per_s");
-        let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory };
+        let page_bytes = self.page_size();
+        let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
         Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::Swapping(Box::new(swapping))))
     }
 
@@ -129,12 +131,17 @@ impl<'a> NodeBuilder<'a> {
         self.constant(f64::from(u8::from(!seen)))
     }
 
+    /// Bytes of a page of this machine.
+    fn page_size(&self) -> f64 {
+        self.scene.topology.map_or(USUAL_PAGE_BYTES, Topology::page_size)
+    }
+
     fn page_bytes(&mut self, pages: NodeId) -> NodeId {
         let formula = Formula {
             first: pages,
             plus: Vec::new(),
             minus: Vec::new(),
-            times: NodeFactor::Number(PAGE_BYTES),
+            times: NodeFactor::Number(self.page_size()),
             over: NodeFactor::One,
             per: NodeFactor::One,
         };

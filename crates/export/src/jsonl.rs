@@ -51,7 +51,11 @@ impl ExportSink for JsonLines {
             self.out.pass_on()?;
         }
         self.tally.rows += batch.ticks.len() as u64;
-        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        for values in batch.values.iter().flatten() {
+            let written = values.iter().filter(|value| value.is_finite()).count() as u64;
+            self.tally.values += written;
+            self.tally.gaps += values.len() as u64 - written;
+        }
         Ok(())
     }
 

@@ -124,7 +124,10 @@ fn long_csv_has_a_line_for_a_gap_and_none_for_what_is_not_there() {
 fn json_lines_are_objects_with_nulls() {
     let mut data = small();
     data[1].1[2] = Some(f64::INFINITY);
-    let text = text(ExportFormat::JsonLines, &data, 3);
+    let (bytes, tally) = export(ExportFormat::JsonLines, &data, &ticks(3), 2, 4);
+    // the third column is not there in the first two ticks
+    assert_eq!((tally.values, tally.gaps), (5, 2), "a null is a gap");
+    let text = String::from_utf8(bytes).expect("text");
     let objects: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     assert_eq!(objects.len(), 3);

@@ -61,8 +61,12 @@ fn a_line_before_makes_no_log_one_of_another_format() {
 
 #[test]
 fn nothing_of_another_kind_is_recognised() {
-    let texts =
-        ["", "\n\n", "hello, world\n", "{}", "{\"sysstat\": 1}", "<html></html>", "a;b;c\n1;2;3\n", "12:00:00\n"];
+    // a tool of sysstat of which nothing is known
+    let tapes = r#"{"sysstat": {
+        "hosts": [{"nodename": "db1", "date": "2026-03-02", "statistics": [
+            {"timestamp": "23:59:58", "tape": [{"tape_device": "st0", "r/s": 3}]}"#;
+    let empty = ["", "\n\n", "{}", "{\"sysstat\": 1}", "<html></html>"];
+    let texts = empty.into_iter().chain(["hello, world\n", "a;b;c\n1;2;3\n", "12:00:00\n", tapes]);
     for text in texts {
         let input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
         let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();

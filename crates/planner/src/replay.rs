@@ -100,6 +100,19 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
     }
 }
 
+/// Seconds between ticks of which nothing is known. A replay leaves credits and backlog as they are meanwhile, because
+/// nobody knows whether they were used.
+pub fn unknown_s(ticks: &[LoadTick]) -> f64 {
+    let between = |pair: &[LoadTick]| {
+        let length_s = f64::from(pair[1].seconds);
+        let gap_s = (pair[1].time_ns - pair[0].time_ns) as f64 * 1e-9 - length_s;
+        // ticks come a little early or late
+        if gap_s > 0.05 * length_s { gap_s } else { 0.0 }
+    };
+    // the sum of nothing is -0
+    ticks.windows(2).map(between).fold(0.0, |sum, gap_s| sum + gap_s)
+}
+
 /// Operations and bytes a second as a provider counts them. The mean size stands for all, so that a mix of sizes is
 /// counted somewhat too low.
 fn counted(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
@@ -310,6 +323,16 @@ mod tests {
         assert_eq!(done.first.as_deref(), Some("1970-01-01T00:00:01Z"));
         let one_mebi = LoadTick { reads: 10.0, read_bytes: 10.0 * 1_048_576.0, ..ticks[0] };
         assert_eq!(counted(&one_mebi, &USUAL, 0.0)[0], 40.0);
+    }
+
+    #[test]
+    fn gaps_are_told_and_jitter_is_none() {
+        let mut ticks = steady(100.0, 4096.0, 10);
+        assert_eq!((unknown_s(&ticks), unknown_s(&ticks[..1]), unknown_s(&[])), (0.0, 0.0, 0.0));
+        ticks[4].time_ns += 20_000_000;
+        assert_eq!(unknown_s(&ticks), 0.0);
+        ticks.iter_mut().skip(6).for_each(|tick| tick.time_ns += 3_600_000_000_000);
+        assert!((unknown_s(&ticks) - 3600.0).abs() < 1e-6, "{}", unknown_s(&ticks));
     }
 
     #[test]

@@ -219,6 +219,27 @@ fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
     assert!((reads_of(&below) - 5.0).abs() < 1e-3, "{}", reads_of(&below));
 }
 
+/// 50 pages of 64 KiB a second are half of 100 reads of 64 KiB.
+#[test]
+fn swapped_pages_are_as_large_as_the_kernel_has_them() {
+    let swaps = vec![Swap { path: "/dev/sda2".into(), device: "sda".into(), ..Swap::default() }];
+    let devices = vec![Device { name: "sda".into(), class: DeviceClass::Rotational, ..Device::default() }];
+    let of = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let disk = ["reads", "writes", "read_bytes", "write_bytes"];
+    let mut all: Vec<Series> = disk.iter().map(|name| of(&format!("physical_disk.{name}"), "sda")).collect();
+    all.push(of("paging.swap_in_pages", ""));
+    let mut frame = Frame::new(Arc::new(Schema::new(all)), 60);
+    for second in 1..=60 {
+        let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        frame.push(tick, &[100.0, 0.0, 100.0 * 65_536.0, 0.0, 50.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.topology(Topology { devices, swaps, page_bytes: 65_536, ..Topology::default() });
+    collector.frame(&frame);
+    let found = reads_of(&collector.finish());
+    assert!((found - 50.0).abs() < 1e-3, "{found}");
+}
+
 #[test]
 fn requests_without_bytes_are_a_load_of_assumed_sizes() {
     let one =

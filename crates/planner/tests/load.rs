@@ -1,8 +1,9 @@
 //! From ticks to a demand, on series whose truth is written down.
 
+use diskwright_base::Histogram;
 use diskwright_planner::prices::{PriceList, built_in};
-use diskwright_planner::series::measured::NoDemand;
-use diskwright_planner::series::{LoadSeries, LoadTick, MeasureOptions, demand_from_series};
+use diskwright_planner::series::measured::{NoDemand, utc_offsets};
+use diskwright_planner::series::{FrontLoad, LoadSeries, LoadTick, LoadedTick, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::what_if;
 use diskwright_planner::{Demand, PlanLimits, plan};
 
@@ -51,6 +52,70 @@ fn a_single_disk_has_the_percentile_of_all_requests() {
         assert!((disk.requests_per_s / planned - 1.0).abs() < 1e-9, "{} and {planned}", disk.requests_per_s);
         assert!((found.summary.oversize - 1.0).abs() < 1e-9, "{}", found.summary.oversize);
     }
+}
+
+/// Of 60 a second before a fifth disk came, and 60 after it, 60 a second are the array's own at any time.
+#[test]
+fn an_array_that_grows_within_the_log_is_one_device() {
+    let mut log = in_turn();
+    log.fronts.truncate(1);
+    log.fronts[0].rates = Histogram::new();
+    log.fronts[0].rates.record_many(6000, 300_000);
+    let grown = FrontLoad { members: log.fronts[0].members + 1, ..log.fronts[0].clone() };
+    log.fronts.push(grown);
+    log.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (60.0, 0.0));
+    let found = demand_from_series(&log, &options(95.0)).expect("a load").summary;
+    assert_eq!(found.devices.len(), 2, "with what each number of members did");
+    assert!((found.sum_of_percentiles_per_s / 60.0 - 1.0).abs() < 0.02, "{}", found.sum_of_percentiles_per_s);
+    assert!((found.oversize - 1.0).abs() < 0.02, "{}", found.oversize);
+}
+
+/// Twenty minutes of ticks; a disk is saturated in ticks from one to another, and hides as much as it does: 100 users
+/// of whom half wait send 200 a second to a disk that keeps nobody waiting.
+fn saturated(requests: impl Fn(i64) -> f32, times: [std::ops::Range<i64>; 2]) -> LoadSeries {
+    let mut log = in_turn();
+    let second = log.ticks[0];
+    let tick = |number: i64| LoadTick {
+        time_ns: number * 1_000_000_000,
+        seconds: 1.0,
+        reads: requests(number),
+        writes: 0.0,
+        read_bytes: requests(number) * 8192.0,
+        ..second
+    };
+    log.ticks = (0..1200).map(tick).collect();
+    for (front, times) in log.fronts.iter_mut().zip(times) {
+        front.loaded_s = times.clone().count() as f64;
+        front.loaded = times
+            .map(|number| LoadedTick {
+                number: number as u32,
+                time_ns: number * 1_000_000_000,
+                seconds: 1.0,
+                requests: 100.0,
+                queue: 50.0,
+            })
+            .collect();
+    }
+    log
+}
+
+#[test]
+fn what_is_hidden_counts_in_the_time_of_the_percentile() {
+    let planned = |log: &LoadSeries, percentile: f64| {
+        let known = MeasureOptions { users: Some(100.0), ..options(percentile) };
+        demand_from_series(log, &known).expect("a load").demand.requests_per_s()
+    };
+    let is_near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
+    // one after the other: at any time, one of them hides 100
+    let in_turn = planned(&saturated(|_| 105.0, [0..600, 600..1200]), 95.0);
+    assert!(is_near(in_turn, 205.0), "{in_turn}");
+    // both at a time
+    let together = planned(&saturated(|_| 200.0, [0..1200, 0..1200]), 95.0);
+    assert!(is_near(together, 400.0), "{together}");
+    // below the time in which one of them is saturated nothing is hidden
+    let seldom = saturated(|number| if number < 360 { 105.0 } else { 20.0 }, [0..360, 0..0]);
+    let (middle, most) = (planned(&seldom, 50.0), planned(&seldom, 95.0));
+    assert!(is_near(middle, 20.0) && is_near(most, 205.0), "{middle} {most}");
 }
 
 /// Ten days of one-minute ticks with a busy afternoon, and room that grows by so much a day.
@@ -105,6 +170,22 @@ fn busy_hours_mix_sizes_and_growth_of_days() {
     short.used.truncate(10);
     let found = demand_from_series(&short, &options(95.0)).expect("a load");
     assert_eq!((found.summary.busy_hours, found.demand.growth), (None, None));
+}
+
+/// The afternoon is from 13 to 17 on the clock, which goes back by an hour in the middle of ten days.
+#[test]
+fn busy_hours_are_those_of_a_clock_that_is_changed() {
+    let mut log = days(10, |_| 1e12);
+    let change_ns = 5 * DAY_S * 1_000_000_000;
+    let of_zone = |time_ns: i64| if time_ns < change_ns { 3600 } else { 0 };
+    for tick in log.ticks.iter_mut().filter(|tick| tick.time_ns < change_ns) {
+        let hour = (tick.time_ns / 1_000_000_000 + 3600) % DAY_S / 3600;
+        (tick.reads, tick.writes) = if (13..17).contains(&hour) { (300.0, 100.0) } else { (30.0, 10.0) };
+    }
+    log.utc_offsets = utc_offsets(&log.ticks, of_zone);
+    assert_eq!(log.utc_offsets, [(i64::MIN, 3600), (change_ns, 0)]);
+    let found = demand_from_series(&log, &options(95.0)).expect("a load");
+    assert_eq!(found.summary.busy_hours.as_deref(), Some(&[13, 14, 15, 16][..]));
 }
 
 #[test]

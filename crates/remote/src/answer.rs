@@ -17,6 +17,8 @@ const MOST_LABELS: usize = 64 << 10;
 const MOST_WARNINGS: usize = 20;
 /// Intervals between samples that the usual one is taken from.
 const MOST_INTERVALS: usize = 100_000;
+/// A series with samples further apart than so many times the usual interval is an odd one, not a slower one.
+const MOST_SLOWER: f64 = 8.0;
 /// Times of last samples that are kept.
 const LAST_TIMES: usize = 31;
 /// Letters of a store's own words that are shown.
@@ -70,6 +72,8 @@ pub fn matrix(
 pub struct SampleTimes {
     /// The usual time between two, seconds: the median.
     pub interval_s: f64,
+    /// That of the series with the fewest, seconds; no more than some times the usual one.
+    pub slowest_s: f64,
     /// The last ones of a series, seconds since 1970.
     pub last_s: Vec<f64>,
 }
@@ -80,12 +84,14 @@ pub struct SampleTimes {
 /// # Errors
 /// What is wrong with the answer.
 pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
-    let (mut between, mut times) = (Vec::new(), VecDeque::new());
-    let mut place = AnswerSink::Intervals { between: &mut between, times: &mut times };
+    let (mut between, mut times, mut of_series) = (Vec::new(), VecDeque::new(), Vec::new());
+    let (intervals, last) = (&mut between, &mut times);
+    let mut place = AnswerSink::Intervals { between: intervals, times: last, of_series: &mut of_series, begun: 0 };
     document(source, most_bytes, AnswerForm::Result, &mut place)?;
     between.sort_unstable_by(f64::total_cmp);
-    let usual = between.get(between.len() / 2).copied();
-    Ok(usual.map(|interval_s| SampleTimes { interval_s, last_s: times.into() }))
+    let Some(interval_s) = between.get(between.len() / 2).copied() else { return Ok(None) };
+    let slower = of_series.into_iter().filter(|usual_s| *usual_s <= MOST_SLOWER * interval_s);
+    Ok(Some(SampleTimes { interval_s, slowest_s: slower.fold(interval_s, f64::max), last_s: times.into() }))
 }
 
 /// Reads the answer of `label/…/values`. Returns the store's warnings.
@@ -107,7 +113,8 @@ pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>
 /// Where the parts of an answer go.
 enum AnswerSink<'a> {
     Grid { grid: &'a QueryGrid, row: QueryRow, each: ItemCallback<'a, QueryRow> },
-    Intervals { between: &'a mut Vec<f64>, times: &'a mut VecDeque<f64> },
+    /// `begun` intervals are of the series before this one, and `of_series` are the medians of those.
+    Intervals { between: &'a mut Vec<f64>, times: &'a mut VecDeque<f64>, of_series: &'a mut Vec<f64>, begun: usize },
     Names(ItemCallback<'a, String>),
     Series { labels: Labels, each: ItemCallback<'a, Labels> },
 }
@@ -120,7 +127,10 @@ impl AnswerSink<'_> {
                 row.values.clear();
                 row.values.resize(grid.count, f64::NAN);
             }
-            AnswerSink::Intervals { times, .. } => times.clear(),
+            AnswerSink::Intervals { between, times, begun, .. } => {
+                times.clear();
+                *begun = between.len();
+            }
             AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
         }
     }
@@ -132,7 +142,7 @@ impl AnswerSink<'_> {
                     row.values[tick] = if value.is_finite() { value } else { f64::NAN };
                 }
             }
-            AnswerSink::Intervals { between, times } => {
+            AnswerSink::Intervals { between, times, .. } => {
                 let since = times.back().map(|last| seconds - last);
                 between.extend(since.filter(|s| *s > 0.0 && between.len() < MOST_INTERVALS));
                 if times.len() == LAST_TIMES {
@@ -148,7 +158,14 @@ impl AnswerSink<'_> {
         match self {
             AnswerSink::Grid { row, each, .. } => each(row),
             AnswerSink::Series { labels, each } => each(labels),
-            AnswerSink::Intervals { .. } | AnswerSink::Names(_) => Ok(()),
+            AnswerSink::Intervals { between, of_series, begun, .. } => {
+                let own = &mut between[*begun..];
+                own.sort_unstable_by(f64::total_cmp);
+                // a single one may be a pause
+                of_series.extend(own.get(own.len() / 2).filter(|_| own.len() > 1));
+                Ok(())
+            }
+            AnswerSink::Names(_) => Ok(()),
         }
     }
 

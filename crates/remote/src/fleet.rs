@@ -28,6 +28,8 @@ const CHUNK: usize = 30_000;
 const MOST_CELLS: usize = 4_000_000;
 /// Chunks that are halved; a store that still answers too much is not asked again and again.
 const MOST_HALVED: usize = 100;
+/// Machines, from all of them, whose scrapes are looked at.
+const SCRAPES_OF: usize = 50;
 /// Names of metrics that a store may have.
 const MOST_METRICS: usize = 100_000;
 
@@ -137,10 +139,12 @@ impl Fleet {
         };
         let known: HashSet<&String> = hosts.iter().collect();
         let others = others.into_iter().filter(|o| !known.contains(o)).collect();
-        // a few machines tell it for all
-        let few = query::any_of(&wanted.by, &hosts[..hosts.len().min(5)]);
+        // some machines tell it for all; one that is scraped less often has totals only in ticks as long as that
+        let apart = hosts.len().div_ceil(SCRAPES_OF).max(1);
+        let few: Vec<String> = hosts.iter().step_by(apart).cloned().collect();
+        let few = query::any_of(&wanted.by, &few);
         let selector = wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{few}"));
-        let scrape_ms = ScrapeClock::read(store, &wanted, &selector)?.interval_ms;
+        let scrape_ms = ScrapeClock::read(store, &wanted, &selector)?.slowest_ms;
         let window_ms = wanted.to_ms - wanted.from_ms;
         let step_ms = wanted.step_ms.unwrap_or(window_ms / USUAL_TICKS).max(scrape_ms);
         let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
@@ -155,7 +159,7 @@ impl Fleet {
         Ok(Fleet { wanted, metrics, probes, scrape_ms, halved: AtomicUsize::new(0), grid, hosts, others })
     }
 
-    /// Time between two scrapes, milliseconds.
+    /// Time between two scrapes, of the machine that is scraped least often, milliseconds.
     pub fn scrape_ms(&self) -> i64 {
         self.scrape_ms
     }

@@ -189,6 +189,8 @@ pub(crate) fn label_values(
 pub(crate) struct ScrapeClock {
     /// Time between two scrapes, milliseconds.
     pub interval_ms: i64,
+    /// That of the machine that is scraped least often.
+    pub slowest_ms: i64,
     /// A moment at which it is scraped, milliseconds since 1970.
     pub at_ms: i64,
 }
@@ -217,7 +219,8 @@ impl ScrapeClock {
         let half = interval_ms / 2;
         let mut off: Vec<i64> = all.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
         off.sort_unstable();
-        ScrapeClock { interval_ms, at_ms: last + off.get(off.len() / 2).copied().unwrap_or(0) }
+        let slowest_ms = tidy_interval(times.slowest_s * 1e3).max(interval_ms);
+        ScrapeClock { interval_ms, slowest_ms, at_ms: last + off.get(off.len() / 2).copied().unwrap_or(0) }
     }
 }
 
@@ -481,11 +484,11 @@ mod tests {
 
     #[test]
     fn a_tick_ends_between_scrapes_whatever_one_of_them_did() {
-        let times = |last_s: Vec<f64>| ScrapeClock::of(&SampleTimes { interval_s: 15.0, last_s });
+        let times = |last_s: Vec<f64>| ScrapeClock::of(&SampleTimes { interval_s: 15.0, slowest_s: 15.0, last_s });
         assert_eq!(times(vec![7.0, 22.1, 37.0, 52.0, 67.001]).at_ms, 67_000);
         assert_eq!(times(vec![7.0, 22.0, 37.0, 56.0]).at_ms, 52_000, "the last one was late");
         assert_eq!(times(vec![0.0, 14.9, 30.0, 45.1]).at_ms.rem_euclid(15_000), 0);
-        assert_eq!(times(vec![]), ScrapeClock { interval_ms: 15_000, at_ms: 0 });
+        assert_eq!(times(vec![]), ScrapeClock { interval_ms: 15_000, slowest_ms: 15_000, at_ms: 0 });
     }
 
     #[test]

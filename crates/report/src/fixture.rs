@@ -415,6 +415,7 @@ pub(crate) fn topology() -> Topology {
         kernel: "6.1.0-28-amd64".into(),
         processors: 8,
         memory_bytes: 33_567_000_000,
+        page_bytes: 0,
         devices: vec![
             disk("sda", "HGST HUS726T4TALA6L4"),
             part("sda1", "sda"),

@@ -13,6 +13,8 @@ use crate::{StressError, io};
 
 /// How the names of these cgroups begin.
 const NAME: &str = "diskwright-stress-";
+/// The file of a group that names the controllers that its groups have.
+const SUBTREE: &str = "cgroup.subtree_control";
 /// Controllers of version 1 that a load has a group in: memory has the limit, the others tell what it used.
 const CONTROLLERS: [&str; 4] = ["memory", "cpu", "cpuacct", "blkio"];
 
@@ -69,7 +71,7 @@ impl CgroupPlace {
         }
         let Some(own) = own("memory") else { return self };
         // a limit of memory can be set below groups that hand this controller on, which none with processes may
-        let hands_on = |folder: &&Path| has_controller(&folder.join("cgroup.subtree_control"), "memory");
+        let hands_on = |folder: &&Path| has_controller(&folder.join(SUBTREE), "memory");
         let memory = own.folders().find(hands_on).map(Path::to_owned).or(self.memory);
         CgroupPlace { roots: vec![own.folder().to_owned()], memory, is_unified: true }
     }
@@ -100,7 +102,13 @@ impl CgroupPlace {
         if self.roots.is_empty() {
             return Err(StressError::Unavailable("no control groups are mounted".into()));
         }
-        let mut group = LoadGroup { folders: Vec::new(), memory: None, is_unified: self.is_unified, relief: None };
+        let mut group = LoadGroup {
+            folders: Vec::new(),
+            memory: None,
+            is_unified: self.is_unified,
+            handed_on: Vec::new(),
+            relief: None,
+        };
         // of version 2 it is one group, where there can be a limit if one is asked
         let roots: &[PathBuf] = match &self.memory {
             Some(memory) if self.is_unified && limit.is_some() => std::slice::from_ref(memory),
@@ -110,7 +118,11 @@ impl CgroupPlace {
             let folder = root.join(format!("{NAME}{}", std::process::id()));
             if self.is_unified {
                 // it may be given to groups already, or not be ours to give; the limit below tells
-                let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
+                let control = root.join(SUBTREE);
+                let had = has_controller(&control, "memory");
+                if fs::write(&control, "+memory").is_ok() && !had {
+                    group.handed_on.push(root.clone());
+                }
             }
             fs::create_dir(&folder).map_err(io(&folder, "no control group can be made"))?;
             if self.memory.as_ref() == Some(root) {
@@ -136,6 +148,8 @@ pub struct LoadGroup {
     folders: Vec<PathBuf>,
     memory: Option<PathBuf>,
     is_unified: bool,
+    /// Groups of version 2 that have the memory controller for their groups since this one was made.
+    handed_on: Vec<PathBuf>,
     /// Where it waits for memory instead of being killed.
     relief: Option<MemoryRelief>,
 }
@@ -175,6 +189,12 @@ impl LoadGroup {
     }
 }
 
+/// Whether another load has a group below this one: its limit would go with the controller.
+fn has_loads(root: &Path) -> bool {
+    let is_load = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(NAME);
+    fs::read_dir(root).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_load)))
+}
+
 impl Drop for LoadGroup {
     fn drop(&mut self) {
         self.relief = None;
@@ -182,6 +202,10 @@ impl Drop for LoadGroup {
         for _ in 0..100 {
             self.folders.retain(|folder| folder.exists() && fs::remove_dir(folder).is_err());
             if self.folders.is_empty() {
+                // the kernel keeps what a group has handed on since
+                for root in self.handed_on.drain(..).filter(|root| !has_loads(root)) {
+                    let _ = fs::write(root.join(SUBTREE), "-memory");
+                }
                 return;
             }
             crate::run::rest(std::time::Duration::from_millis(20));
@@ -265,6 +289,19 @@ mod tests {
         let group = place.group(None).unwrap();
         assert!(group.doors().len() == 1 && group.usage_file().unwrap().ends_with("memory.current"));
         assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no control groups are mounted");
+        // the controller was not handed on before, and is not afterwards; a load that goes on keeps it
+        let control = folder.path().join("all").join(SUBTREE);
+        let other = folder.path().join("all").join(format!("{NAME}1"));
+        let after = |group: LoadGroup| {
+            drop(group);
+            fs::read_to_string(&control).unwrap()
+        };
+        assert_eq!(after(group), "-memory");
+        fs::create_dir(&other).unwrap();
+        assert_eq!(after(place.group(None).unwrap()), "+memory");
+        fs::remove_dir(&other).unwrap();
+        fs::write(&control, "cpu memory\n").unwrap();
+        assert_eq!(after(place.group(None).unwrap()), "+memory");
     }
 
     #[test]

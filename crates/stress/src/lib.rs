@@ -45,6 +45,11 @@ pub enum StressError {
     Work(#[from] diskwright_workload::WorkError),
 }
 
+/// The system starts no more threads.
+pub(crate) fn no_thread(source: std::io::Error) -> StressError {
+    io(Path::new("threads"), "no more can be started")(source)
+}
+
 /// Names the file in an error of the system.
 pub(crate) fn io<E: Into<std::io::Error>>(path: &Path, what: &'static str) -> impl FnOnce(E) -> StressError + use<E> {
     let path = path.to_path_buf();

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{Timespec, nanosleep};
@@ -143,19 +144,37 @@ fn work(
     lasts: Duration,
     stop: &AtomicBool,
 ) -> Result<(f64, Duration), StressError> {
+    work_in(Builder::new, workers, pace, lasts, stop)
+}
+
+/// The same in threads of this kind.
+fn work_in(
+    new: fn() -> Builder,
+    workers: &mut [WorkStep],
+    pace: WorkPace,
+    lasts: Duration,
+    stop: &AtomicBool,
+) -> Result<(f64, Duration), StressError> {
     let (total, failure) = (SharedTotal::default(), Mutex::new(None));
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
+    let fail = |error: StressError| {
+        is_over.store(true, Ordering::Relaxed);
+        failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+    };
     std::thread::scope(|scope| {
         for step in workers {
-            scope.spawn(|| {
+            let thread = new().spawn_scoped(scope, || {
                 let must_end =
                     || begun.elapsed() >= lasts || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
                 if let Err(error) = one(step, pace, begun, &total, &must_end) {
-                    is_over.store(true, Ordering::Relaxed);
-                    failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+                    fail(error);
                 }
             });
+            if let Err(error) = thread {
+                fail(crate::no_thread(error));
+                break;
+            }
         }
     });
     let wall = begun.elapsed();
@@ -298,6 +317,16 @@ mod tests {
         let two = LoadScale { most: 1.0, workers: 2 };
         assert!(hold(&mut broken, two, 1.0, Duration::from_secs(600), &stop).is_err());
         assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+
+    /// No machine has so much room for a stack.
+    #[test]
+    fn where_no_thread_can_be_started_the_reason_is_told() {
+        let mut workers = load(2, LoadMost::Measured).workers;
+        let new = || Builder::new().stack_size(1 << 50);
+        let outcome = work_in(new, &mut workers, WorkPace::FREE, Duration::from_secs(600), &AtomicBool::new(false));
+        let told = outcome.unwrap_err().to_string();
+        assert!(told.starts_with("threads: no more can be started: "), "{told}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use diskwright_httpserver::{HttpAnswer, HttpRequest};
 
-/// The cookie that holds the token.
+/// How the name of the cookie begins that holds the token.
 const COOKIE: &str = "diskwright";
 
 /// Who may ask.
@@ -78,8 +78,10 @@ impl WebAccess {
 
     fn without_token(&self, request: &HttpRequest) -> Option<HttpAnswer> {
         let token = self.token.as_deref()?;
+        let own = cookie_of(request.header("host").unwrap_or_default());
         let cookies = request.header("cookie").unwrap_or_default().split(';');
-        let cookie = cookies.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == COOKIE);
+        let mut cookies = cookies.filter_map(|pair| pair.trim().split_once('='));
+        let cookie = cookies.find(|(name, _)| *name == own);
         let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = [cookie.map(|(_, value)| value), bearer];
         if shown.into_iter().flatten().any(|shown| is_equal(shown, token)) {
@@ -89,7 +91,7 @@ impl WebAccess {
             // sent on, so that the token does not stay in the address
             let mut answer = HttpAnswer::plain("303 See Other", "");
             answer.headers.push(("Location", "/".into()));
-            let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
+            let cookie = format!("{own}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
             answer.headers.push(("Set-Cookie", cookie));
             return Some(secured(answer, None));
         }
@@ -112,6 +114,15 @@ fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
         _ => host,
+    }
+}
+
+/// The name of the cookie for a host and port: browsers send a cookie to all ports of its host, so that of one name
+/// each server would overwrite the token of the others.
+fn cookie_of(host: &str) -> String {
+    match host[host_name(host).len()..].trim_start_matches(':') {
+        "" => COOKIE.to_owned(),
+        port => format!("{COOKIE}-{port}"),
     }
 }
 
@@ -152,6 +163,13 @@ mod tests {
         for strange in ["", "evil.example", "localhost.evil.example:9190", "127.0.0.1.evil.example", "db1", "1.2.3"] {
             assert!(!access.is_ours(host_name(strange)), "{strange}");
         }
+    }
+
+    #[test]
+    fn servers_on_two_ports_of_a_host_have_cookies_of_their_own() {
+        assert_eq!(cookie_of("db1:9190"), "diskwright-9190");
+        assert_eq!(cookie_of("[::1]:9191"), "diskwright-9191");
+        assert_eq!((cookie_of("db1"), cookie_of("::1"), cookie_of("")), (COOKIE.into(), COOKIE.into(), COOKIE.into()));
     }
 
     #[test]

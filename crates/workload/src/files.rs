@@ -47,9 +47,15 @@ impl WorkFile {
     /// When the folder takes no file.
     pub fn named(folder: &Path) -> Result<WorkFile, WorkError> {
         let private = Mode::RUSR | Mode::WUSR;
-        let name = name_in(folder);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(&name, flags, private).map_err(io(folder, "no file can be made"))?);
+        let (name, file) = loop {
+            let name = name_in(folder);
+            match rustix::fs::open(&name, flags, private) {
+                // a process of this number in another container works in the same folder
+                Err(rustix::io::Errno::EXIST) => {}
+                made => break (name, File::from(made.map_err(io(folder, "no file can be made"))?)),
+            }
+        };
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(&name, "cannot be locked"))?;
         Ok(WorkFile { file, folder: folder.to_path_buf(), name: Some(name) })
     }
@@ -136,13 +142,20 @@ impl WorkFolder {
     /// # Errors
     /// When the folder takes none.
     pub fn create(folder: &Path) -> Result<WorkFolder, WorkError> {
-        let path = name_in(folder);
-        let lock = loop {
-            std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(io(folder, "no folder can be made"))?;
+        let (path, lock) = loop {
+            let path = name_in(folder);
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                // a process of this number in another container works in the same folder
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                made => made.map_err(io(folder, "no folder can be made"))?,
+            }
             match File::create_new(path.join(LOCK)) {
                 // other work has taken it, still empty, for one that was left behind
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                made => break made.map_err(io(&path, "cannot be locked"))?,
+                made => {
+                    let lock = made.map_err(io(&path, "cannot be locked"))?;
+                    break (path, lock);
+                }
             }
         };
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io(&path, "cannot be locked"))?;
@@ -324,6 +337,20 @@ mod tests {
         assert_eq!(sweep(folder.path()).unwrap(), [left]);
         drop(busy);
         assert!(!own.exists());
+    }
+
+    /// Numbers of processes are those of a container, and two containers may work in one folder.
+    #[test]
+    fn a_name_that_a_namesake_in_another_container_has_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        // other tests of this process take numbers meanwhile, but not so many
+        let next = name_in(folder.path()).to_string_lossy().rsplit_once('-').unwrap().1.parse::<u64>().unwrap();
+        let taken = |number: u64| folder.path().join(format!("{NAME}{}-{number}", std::process::id()));
+        (next..next + 1000).for_each(|number| std::fs::write(taken(number), "theirs").unwrap());
+        let (file, work) = (WorkFile::named(folder.path()).unwrap(), WorkFolder::create(folder.path()).unwrap());
+        assert!(file.name().unwrap().is_file() && work.path().is_dir());
+        drop((file, work));
+        assert!((next..next + 1000).all(|number| std::fs::read_to_string(taken(number)).unwrap() == "theirs"));
     }
 
     #[test]

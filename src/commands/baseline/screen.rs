@@ -29,6 +29,10 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
         out += &format!("\n{}", plot::draw(&scaling_chart(document), &style, 8));
         let threads = if scaling.knee_threads == 1 { "1 thread" } else { &format!("{} threads", scaling.knee_threads) };
         let _ = writeln!(out, "Knee at {threads}: {} times the rate of one.", digits(scaling.speedup));
+        if !scaling.unknown_threads.is_empty() {
+            let unknown = scaling.unknown_threads.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(out, "Too noisy to judge: {unknown} threads; the knee may be there.");
+        }
     }
     out += &sustained(document);
     if let Some(disk) = &document.disk {

@@ -8,7 +8,7 @@ use diskwright_results::pattern::{Durable, Pace, Placement};
 use diskwright_results::result::RunResult;
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::calibrate::CalibrationCell;
-use diskwright_simulator::calibrate::burst::{self, MeasuredCredits, RunCourse};
+use diskwright_simulator::calibrate::burst::{self, ResultCourse, RunCourse, SpentCredits};
 use diskwright_simulator::catalogue::measure::{DriveLoad, MOST_DEPTH};
 
 use super::UnusedRun;
@@ -16,15 +16,14 @@ use crate::commands::Failure;
 use crate::commands::log::{LogWindow, Logs};
 use crate::commands::plan::from_log;
 
-/// The closed loops of a result; what cannot be used is told.
+/// The closed loops of a result, of whose runs so many were made with credits left; what cannot be used is told.
 pub(super) fn loops(
     document: &ProbeDocument,
-    credits: Option<&MeasuredCredits>,
+    with_credits: usize,
     unused: &mut Vec<UnusedRun>,
 ) -> Vec<CalibrationCell> {
-    let used_up = |number: usize| credits.is_some_and(|credits| number >= credits.run);
     let of = |(number, run): (usize, &RunResult)| match cell(document, run) {
-        Ok(_) if used_up(number) => {
+        Ok(_) if number >= with_credits => {
             unused.push(UnusedRun { name: run.name.clone(), because: "credits ran out during or before it".into() });
             None
         }
@@ -87,8 +86,8 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
 /// Stretches of a run are tenths of a second.
 const STEP_S: f64 = 0.1;
 
-/// Credits that ran out while a suite was measured.
-pub(super) fn credits(document: &ProbeDocument) -> Option<MeasuredCredits> {
+/// Credits that ran out while suites were measured.
+pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) -> SpentCredits {
     let course = |run: &RunResult| RunCourse {
         bytes: run.size_bytes,
         ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
@@ -96,7 +95,11 @@ pub(super) fn credits(document: &ProbeDocument) -> Option<MeasuredCredits> {
         // the last stretch is seldom whole
         per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
     };
-    burst::find(&document.runs.iter().map(course).collect::<Vec<RunCourse>>())
+    let of = |document: &ProbeDocument| ResultCourse {
+        began_s: diskwright_base::moment::parse(&document.started).map(|ns| ns as f64 * 1e-9),
+        runs: document.runs.iter().map(course).collect(),
+    };
+    burst::find_in_all(&documents.map(of).collect::<Vec<ResultCourse>>())
 }
 
 /// Requests and seconds of a load from which on it says something.

@@ -65,11 +65,11 @@ impl CalibrateOptions {
         let against = compare_results::read(&self.against)?;
         let mut unused = Vec::new();
         let mut cells: Vec<CalibrationCell> = Vec::new();
-        let credits = documents.first().and_then(cells::credits);
-        for (number, document) in documents.iter().enumerate() {
-            cells.extend(cells::loops(document, credits.as_ref().filter(|_| number == 0), &mut unused));
+        let spent = cells::credits(documents.iter());
+        for (document, with_credits) in documents.iter().zip(&spent.with_credits) {
+            cells.extend(cells::loops(document, *with_credits, &mut unused));
         }
-        let device = device(&documents, &self.drive_id, credits)?;
+        let device = device(&documents, &self.drive_id, spent.found)?;
         if self.against.is_empty() {
             put_middles_aside(&mut cells);
         }
@@ -79,8 +79,10 @@ impl CalibrateOptions {
                 other.target, first.target
             )));
         }
-        for document in &against {
-            let aside = cells::loops(document, None, &mut unused);
+        // what was measured between or behind the results may have been without credits too
+        let spent = cells::credits(documents.iter().chain(&against));
+        for (document, with_credits) in against.iter().zip(&spent.with_credits[documents.len()..]) {
+            let aside = cells::loops(document, *with_credits, &mut unused);
             cells.extend(aside.into_iter().map(|cell| CalibrationCell { aside: true, ..cell }));
         }
         if let (Some(document), false) = (documents.first(), self.log.is_empty()) {

@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
     let planned: Vec<PlannedMachine> = loads
         .into_iter()
         .map(|(name, load)| {
-            let found = load.and_then(|series| one(arguments, &series, options, &limits));
+            let found = load.and_then(|series| one(arguments, series, options, &limits));
             PlannedMachine { name, found }
         })
         .collect();
@@ -86,12 +86,12 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
 
 fn one(
     arguments: &Arguments,
-    series: &LoadSeries,
+    mut series: LoadSeries,
     options: &MeasureOptions,
     limits: &PlanLimits,
 ) -> Result<(MeasuredDemand, Option<PlanAnswer>), String> {
-    let options = from_log::in_zone(options, series);
-    let mut measured = demand_from_series(series, &options).map_err(|error| error.to_string())?;
+    let options = from_log::in_zone(options, &mut series);
+    let mut measured = demand_from_series(&series, &options).map_err(|error| error.to_string())?;
     measured.demand = arguments.demand.completed(measured.demand).map_err(|error| error.to_string())?;
     let answer = match arguments.from.demand_only {
         true => None,

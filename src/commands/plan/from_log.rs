@@ -11,7 +11,7 @@ use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_planner::counted::{OperationRule, USUAL, goes_on};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::replay::{self, BucketReplay};
-use diskwright_planner::series::measured::USUAL_PERCENTILE;
+use diskwright_planner::series::measured::{USUAL_PERCENTILE, utc_offsets};
 use diskwright_planner::series::requests::RequestLoad;
 use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
@@ -148,11 +148,15 @@ impl FromOptions {
     }
 }
 
-/// The same options with the zone's offset at the end of a load, for hours of the day.
-pub fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
-    let end = series.ticks.last().and_then(|t| jiff::Timestamp::from_nanosecond(i128::from(t.time_ns)).ok());
-    let offset = end.map_or(0, |end| TimeZone::system().to_offset(end).seconds());
-    MeasureOptions { utc_offset_s: i64::from(offset), ..*options }
+/// The same options with the zone's offset at the end of a load, for hours of the day. The load has those before it.
+pub fn in_zone(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOptions {
+    let zone = TimeZone::system();
+    let of_zone = |time_ns: i64| {
+        let time = jiff::Timestamp::from_nanosecond(i128::from(time_ns));
+        time.map_or(0, |time| i64::from(zone.to_offset(time).seconds()))
+    };
+    series.utc_offsets = utc_offsets(&series.ticks, of_zone);
+    MeasureOptions { utc_offset_s: series.utc_offsets.last().map_or(0, |(_, offset_s)| *offset_s), ..*options }
 }
 
 /// Answers from a log.
@@ -167,8 +171,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return super::fleet::run(arguments, &options, &limits);
     }
     let volume = typed(from, &limits)?;
-    let series = series(from)?;
-    let options = in_zone(&options, &series);
+    let mut series = series(from)?;
+    let options = in_zone(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
     measured.demand = arguments.demand.completed(measured.demand)?;
     let members = measured.summary.devices.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
@@ -418,6 +422,11 @@ fn replayed(
             Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
         });
+    }
+    let unknown_s = replay::unknown_s(&ticks);
+    if unknown_s > 0.0 {
+        let gaps = display(unknown_s, "s");
+        notes.push(format!("gaps of {gaps} in all: the load is unknown then, and credits and delays stay the same"));
     }
     if !measured.summary.hidden.is_empty() {
         notes.push(

@@ -25,13 +25,15 @@ pub struct LogKeeper {
     writer: LogWriter,
     sum: Arc<Mutex<LogTotals>>,
     paused: bool,
+    /// Of the last tick.
+    last_ns: Option<i64>,
 }
 
 impl LogKeeper {
     /// A keeper of this log, and its sum.
     pub fn new(writer: LogWriter) -> (LogKeeper, Arc<Mutex<LogTotals>>) {
         let sum: Arc<Mutex<LogTotals>> = Arc::default();
-        (LogKeeper { writer, sum: Arc::clone(&sum), paused: false }, sum)
+        (LogKeeper { writer, sum: Arc::clone(&sum), paused: false, last_ns: None }, sum)
     }
 
     /// Writes one thing.
@@ -44,6 +46,7 @@ impl LogKeeper {
             }
             LogQueueEntry::Tick { schema, tick, row } => {
                 let paused = self.writer.push(schema, *tick, row)? == WriteOutcome::Paused;
+                self.last_ns = Some(tick.time_ns);
                 self.count(|sum| if paused { sum.lost += 1 } else { sum.ticks += 1 });
                 if paused != self.paused {
                     let what = if paused { "paused: the disk accepts no more data (is it full?)" } else { "goes on" };
@@ -58,7 +61,10 @@ impl LogKeeper {
 
     /// Ends the log in good order.
     pub fn close(mut self) -> Result<(), StoreError> {
-        let ended = self.writer.finish();
+        // who replays the log later shall not take the time until another recording for a silence
+        let note = self.last_ns.map(|last_ns| Note::new(last_ns, Note::END, "the recorder ended"));
+        let noted = note.map_or(Ok(()), |note| self.writer.note(&note).map(|_| ()));
+        let ended = noted.and(self.writer.finish());
         self.say_remarks();
         let trimmed = self.writer.trimmed();
         self.count(|sum| sum.trimmed = (trimmed.segments > 0).then_some(trimmed));

@@ -22,7 +22,7 @@ pub fn of(
     charts: bool,
     style: &Style,
 ) -> String {
-    let mut out = heading(title, summary, report);
+    let mut out = heading(title, summary, report, style);
     for line in remarks(summary, once) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
@@ -46,14 +46,14 @@ pub fn of(
     out
 }
 
-fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String {
+fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
         _ => format!("{} on a separate clock", units::display(report.all.flow.seconds(), "s")),
     };
     let files = match summary.files.as_slice() {
-        [one] => one.clone(),
-        [first, ..] => format!("{first} and {} more", summary.files.len() - 1),
+        [one] => style.clean(one),
+        [first, ..] => format!("{} and {} more", style.clean(first), summary.files.len() - 1),
         [] => String::new(),
     };
     format!("{files}: {title}\n{}, {range}\n", plural(report.all.requests, "request", "requests"))

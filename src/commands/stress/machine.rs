@@ -8,6 +8,7 @@ use diskwright_counters::live::mountinfo;
 use diskwright_hostfiles::{group, program};
 use diskwright_stress::cgroup::CgroupPlace;
 use diskwright_stress::class::StressClass;
+use diskwright_stress::loads::needed_mib;
 use diskwright_stress::{safety, swap};
 use diskwright_workload::files::check_room;
 
@@ -36,7 +37,8 @@ fn memory(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
     // its own group goes below that of this process, and has its limit too
     let room = available.saturating_sub(reserve).min(group::memory_room(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
-    (room < class.memory_mib).then(|| format!("it needs {} MiB of memory; {room} MiB may be used", class.memory_mib))
+    let needed = needed_mib(class, processors());
+    (room < needed).then(|| format!("it needs {needed} MiB of memory; {room} MiB may be used"))
 }
 
 /// A limit of memory is tried on a group that goes at once.

@@ -101,14 +101,16 @@ impl StressRun {
         let mut child = command(request, group.as_ref())?.spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
-        std::thread::spawn(move || {
+        let listening = move || {
             let _first = RunsFirst::begin();
             for line in BufReader::new(output.expect("a pipe was asked for")).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
                 }
             }
-        });
+        };
+        let begun = std::thread::Builder::new().spawn(listening);
+        begun.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
         let folder = (class.room() > 0).then_some(request.dir);
         let (process, watch) = (WorkerProcess { child, input }, SafetyWatch::new(Path::new("/"), folder));
         Ok(StressRun { process, lines, watch, stopped: None, no_group, scale: None, swap, group })

@@ -51,7 +51,7 @@ fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::Loa
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
     cgroup::enter(worker_door)?;
     // after it: a group of version 1 takes no process with a real-time thread
-    stop_with_input(stop);
+    stop_with_input(stop)?;
     let class = class::find(arguments.class.as_deref().unwrap_or_default())?;
     let share = worker_share.unwrap_or(1.0);
     let options = LoadOptions {
@@ -79,14 +79,17 @@ fn tell(message: &WorkerMessage) -> Result<(), Failure> {
 }
 
 /// Sets a flag when standard input ends.
-fn stop_with_input(stop: &Arc<AtomicBool>) {
+fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
     let stop = Arc::clone(stop);
-    std::thread::spawn(move || {
+    let listening = move || {
         // under a load that fills the processors it must end in time
         let _first = RunsFirst::begin();
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];
         while input.read(&mut bytes).is_ok_and(|count| count > 0) {}
         stop.store(true, Ordering::Relaxed);
-    });
+    };
+    let begun = std::thread::Builder::new().spawn(listening);
+    begun.map_err(|error| StressError::Unavailable(format!("no thread can be started: {error}")))?;
+    Ok(())
 }

@@ -273,6 +273,30 @@ mod tests {
         }
     }
 
+    /// Half an hour between two recordings in one log, of which the first ended in good order or was killed.
+    #[test]
+    fn between_recordings_that_ended_nobody_was_silent() {
+        let now_ns = SystemClock.read().wall_ns;
+        for has_ended in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let log = folder.path().join("log");
+            let first_ns = now_ns - 1700 * SECOND;
+            for (to_ns, is_first) in [(first_ns, true), (now_ns - 20 * SECOND, false)] {
+                let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+                ticks(&mut writer, (to_ns - 100 * SECOND, to_ns), 0.0);
+                if is_first && has_ended {
+                    writer.note(&Note::new(to_ns, Note::END, "the recorder ended")).unwrap();
+                }
+                writer.close().unwrap();
+            }
+            let alerts = alerts_of(&log);
+            until("the end of the log", || alerts.is_done());
+            let found = alerts.list((i64::MIN, i64::MAX));
+            let is_told = found.iter().any(|alert| alert.id == "recorder.silent");
+            assert_eq!(is_told, !has_ended, "{found:?}");
+        }
+    }
+
     #[test]
     fn a_recorder_that_ended_its_log_is_not_silent() {
         let now_ns = SystemClock.read().wall_ns;

@@ -89,12 +89,14 @@ pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let share = percent(stopped / periods);
-    match group_file(scene, group, "cpu.max") {
+    // version 1 has its quota alone in a file, below 0 where there is none
+    let named = |file: &'static str| Some((file, group_file(scene, group, file)?));
+    match named("cpu.max").or_else(|| named("cpu.cfs_quota_us")) {
         // the limit that stopped it is gone
-        Some(limit) if limit.starts_with("max") => CheckOutcome::Good,
-        Some(limit) => {
+        Some((_, limit)) if limit.starts_with("max") || limit.starts_with('-') => CheckOutcome::Good,
+        Some((file, limit)) => {
             let limit = shown(limit);
-            Proposal::new(format!("stopped in {share} of its periods since it was created; cpu.max is {limit}"))
+            Proposal::new(format!("stopped in {share} of its periods since it was created; {file} is {limit}"))
                 .propose()
         }
         None => Proposal::new(format!("stopped in {share} of its periods since it was created")).propose(),

@@ -22,11 +22,12 @@ const LEAST: f64 = 16.0 * MIB;
 
 /// The limits now in bytes: upper and background.
 fn limits(scene: &HostScene) -> Option<(f64, f64)> {
-    let memory = scene.memory_bytes()?;
+    // a share is one of the machine's memory
+    let memory = scene.memory_bytes().filter(|_| !scene.has_memory_of_container());
     let one = |bytes: &str, ratio: &str| -> Option<f64> {
         let fixed = scene.sysctl(bytes)?;
         // the share is of what could be dirtied, which is never more than the memory
-        Some(if fixed > 0.0 { fixed } else { scene.sysctl(ratio)? / 100.0 * memory })
+        Some(if fixed > 0.0 { fixed } else { scene.sysctl(ratio)? / 100.0 * memory? })
     };
     Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
 }
@@ -78,8 +79,16 @@ fn is_own(device: &diskwright_base::Device) -> bool {
     device.below.is_empty() && device.class != DeviceClass::Memory
 }
 
+fn unknown_limits(scene: &HostScene) -> CheckOutcome {
+    if !scene.has_memory_of_container() {
+        return unknown(scene, "proc/sys/vm/dirty_ratio");
+    }
+    let because = "the limits are shares of the machine's memory, but this container shows only its own";
+    CheckOutcome::Unknown(because.into())
+}
+
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
+    let Some((limit, background)) = limits(scene) else { return unknown_limits(scene) };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
         let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no \
                        probe result is saved";

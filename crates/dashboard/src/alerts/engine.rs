@@ -121,6 +121,8 @@ pub struct AlertEngine {
     gap_noted: bool,
     /// The recorder ended in good order after the last tick.
     has_ended: bool,
+    /// When a recorder did that by its log, whose notes may come before their ticks.
+    ended_ns: Option<i64>,
     /// Somebody is to record without a break.
     expects_ticks: bool,
 }
@@ -159,6 +161,7 @@ impl AlertEngine {
             clock_moved: false,
             gap_noted: false,
             has_ended: false,
+            ended_ns: None,
             expects_ticks: true,
         }
     }
@@ -187,6 +190,9 @@ impl AlertEngine {
     pub fn note(&mut self, note: &Note) {
         self.clock_moved |= note.kind == Note::CLOCK;
         self.gap_noted |= note.kind == Note::GAP;
+        if note.kind == Note::END {
+            self.ended_ns = Some(note.time_ns);
+        }
         self.monitor.note(note);
         self.recent.note(note.clone());
     }
@@ -244,11 +250,13 @@ impl AlertEngine {
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
+        let ended = |ended_ns: i64| (last.time_ns..=begin_ns).contains(&ended_ns);
+        let has_ended = self.has_ended || self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
-        } else if !self.clock_moved && !self.has_ended {
+        } else if !self.clock_moved && !has_ended {
             self.overdue(last, begin_ns);
             self.settle(tick.time_ns, events);
         }

@@ -33,6 +33,7 @@ impl CollectlHeader {
         } else if line.starts_with("# HZ:") {
             self.hertz = after("HZ:").and_then(|hz| hz.parse().ok()).filter(|hz| (1.0..=1e5).contains(hz));
             self.page_bytes = after("PageSize:").and_then(|size| size.parse().ok());
+            self.machine.page_bytes = self.page_bytes.unwrap_or(0.0) as u64;
         } else if line.starts_with("# SubSys:") {
             self.machine.processors = after("NumCPUs:").and_then(|n| n.parse().ok()).unwrap_or(0);
         } else if let Some(rest) = line.strip_prefix("# Kernel:") {

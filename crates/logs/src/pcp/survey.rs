@@ -113,7 +113,10 @@ impl ArchiveSurvey {
             }
             // to the kilobyte, where hinv.physmem is to the megabyte
             "mem.physmem" => topology.memory_bytes = number().map_or(topology.memory_bytes, |n| n as u64),
-            "hinv.pagesize" => self.page_bytes = number(),
+            "hinv.pagesize" => {
+                self.page_bytes = number();
+                topology.page_bytes = self.page_bytes.unwrap_or(0.0) as u64;
+            }
             "kernel.uname.release" => topology.kernel = text(),
             "kernel.uname.nodename" => {
                 let name = text();

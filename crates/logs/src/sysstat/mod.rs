@@ -142,9 +142,11 @@ fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     let is_iostat = has(bytes, "\"disk\"") || has(bytes, "\"avg-cpu\"");
     // pidstat's rows are of processes, and its `context-switch` is the machine's in sadf
     let is_pidstat = has(bytes, "\"UID\"");
+    // cifsiostat and tapestat write such documents too, of other things
+    let is_mpstat = ["\"cpu-load\"", "\"node-load\"", "interrupts\""].iter().any(|report| has(bytes, report));
     match writer {
         DocumentWriter::Sadf => is_sadf,
         DocumentWriter::Iostat => !is_sadf && is_iostat,
-        DocumentWriter::Mpstat => !is_sadf && !is_iostat && !is_pidstat && has(bytes, "\"statistics\""),
+        DocumentWriter::Mpstat => !is_sadf && !is_iostat && !is_pidstat && is_mpstat,
     }
 }

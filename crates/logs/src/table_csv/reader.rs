@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diskwright_base::Catalogue;
+use diskwright_base::{Catalogue, Note};
 
 use super::column;
 use super::head::{self, TableHead};
@@ -39,13 +39,20 @@ struct CsvTable<'b, 'c> {
     held: BTreeMap<i64, Vec<(u32, f64)>>,
     held_cells: usize,
     has_known: bool,
+    /// Its commas may stand between groups of digits, which is still to be told.
+    may_have_groups: bool,
 }
+
+/// Of a table with tabs whose commas may mean both.
+const COMMAS: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; if it means 1234, \
+                      export the table without separators of thousands";
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let Some(head) = TableHead::of(input.head().bytes) else {
         return Err(input.broken("line 1", "no table of times and numbers"));
     };
+    let may_have_groups = head.delimiter == b'\t' && has_threes_alone(input.head().bytes);
     let mut lines = LineCursor::new(input).of_table(head.delimiter);
     let clock = SysstatClock::new(options);
     let mut table = CsvTable {
@@ -59,6 +66,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         held: BTreeMap::new(),
         held_cells: 0,
         has_known: false,
+        may_have_groups,
     };
     let is_long = !table.head.names.is_empty();
     if !is_long {
@@ -94,6 +102,21 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         table.row.emit(table.batch, time_ns, None, &|| "a row".into());
     }
     Ok(())
+}
+
+/// True where cells between tabs are numbers with a comma, and three digits follow every comma.
+fn has_threes_alone(text: &[u8]) -> bool {
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let cells = text.split(|byte: &u8| matches!(*byte, b'\t' | b'\n' | b'\r')).map(|cell| cell.trim_ascii());
+    let cells = cells.map(|cell| cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell));
+    let halves = cells.filter_map(|cell| {
+        let comma = cell.iter().position(|byte| *byte == b',')?;
+        let (whole, part) = (&cell[..comma], &cell[comma + 1..]);
+        let is_group = (1..=3).contains(&whole.len()) && whole[0] != b'0' && part.len() == 3;
+        (digits(whole) && digits(part)).then_some(is_group)
+    });
+    let all: Vec<bool> = halves.collect();
+    !all.is_empty() && all.into_iter().all(|is_group| is_group)
 }
 
 /// True where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
@@ -297,6 +320,10 @@ impl CsvTable<'_, '_> {
     fn time(&mut self, text: &str) -> Option<i64> {
         let moment = head::moment(text, self.head.order, true)?;
         let zone = moment.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
-        Some(self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns))
+        let time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns);
+        if std::mem::take(&mut self.may_have_groups) {
+            self.batch.note(Note::new(time_ns, Note::WARNING, COMMAS));
+        }
+        Some(time_ns)
     }
 }

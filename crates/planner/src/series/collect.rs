@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
+use diskwright_base::topology::USUAL_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
 use super::fronts::{self, FrontDevice, LogDevices};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
-/// Pages of memory are so large in the counters of swapping.
-const PAGE_BYTES: f64 = 4096.0;
 /// Ticks with waiting requests that are kept of a device at most.
 const MOST_LOADED: usize = 40_000;
 /// Points of the room in use that are kept at most.
@@ -332,20 +331,27 @@ impl LoadCollector {
             }
             front.loaded_s += seconds;
             if front.loaded.len() < MOST_LOADED {
+                let (number, time_ns, seconds) = (number as u32, tick.time_ns, seconds as f32);
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
-                front.loaded.push(LoadedTick { number: number as u32, seconds: seconds as f32, requests, queue });
+                front.loaded.push(LoadedTick { number, time_ns, seconds, requests, queue });
             }
         }
     }
 
+    /// Bytes of a page in the counters of swapping and refaults.
+    fn page_bytes(&self) -> f64 {
+        self.topology.as_ref().map_or(USUAL_PAGE_BYTES, Topology::page_size)
+    }
+
     /// Bytes a second read from and written to swap on disks, at each tick.
     fn swap(&mut self, frame: &Frame, settled: &Settled) -> Vec<[f64; 2]> {
+        let page_bytes = self.page_bytes();
         let mut swap = vec![[0.0; 2]; frame.ticks().len()];
         for way in 0..2 {
             let Some(plan) = &settled.swap[way] else { continue };
             plan.values(frame, &mut self.room);
             for (sum, pages) in swap.iter_mut().zip(&self.room) {
-                sum[way] = if pages.is_nan() { 0.0 } else { pages * PAGE_BYTES };
+                sum[way] = if pages.is_nan() { 0.0 } else { pages * page_bytes };
             }
             for plan in settled.in_memory.iter().filter_map(|plans| plans[way].as_ref()) {
                 plan.values(frame, &mut self.room);
@@ -366,10 +372,11 @@ impl LoadCollector {
             let mut used = all.iter().zip(&self.room).map(|(total, free)| total - free);
             self.series.swapped_out = used.rfind(|v| !v.is_nan()).or(self.series.swapped_out);
         }
+        let page_bytes = self.page_bytes();
         for plan in settled.refaults.iter().flatten() {
             plan.values(frame, &mut self.room);
             let each = self.room.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
-            let bytes: f64 = each.map(|(pages, tick)| pages * PAGE_BYTES * tick.elapsed_ns as f64 * 1e-9).sum();
+            let bytes: f64 = each.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
             *self.series.refault_bytes.get_or_insert(0.0) += bytes;
         }
     }

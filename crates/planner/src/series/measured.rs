@@ -1,5 +1,7 @@
 //! A demand from the sums of a log.
 
+use std::collections::HashSet;
+
 use diskwright_statistics::{BlockMean, LineFit, blocks};
 use serde::Serialize;
 
@@ -68,8 +70,8 @@ pub enum NoDemand {
     Idle,
 }
 
-/// From this share of the plateau on, a percentile is one of saturated time.
-const NEAR_PLATEAU: f64 = 0.9;
+/// Ticks whose load is this near to that of a percentile, as a share, are its time.
+const NEAR_LOAD: f64 = 0.9;
 
 /// Bytes of a request of unknown size.
 const UNKNOWN_SIZE: f64 = 4096.0;
@@ -188,7 +190,11 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
         return Err(NoDemand::IdleAt { percentile: options.percentile, busy_share: busy_s / seconds });
     }
     let busy = Busy::of(&series.ticks, reached);
-    let hidden: Vec<HiddenLoad> = series.fronts.iter().filter_map(|front| hidden(front, options.users)).collect();
+    let of_front = |front: &FrontLoad| {
+        let found = hidden(front, options.users)?;
+        Some((waiting_share(&series.ticks, front, reached), found))
+    };
+    let hidden: Vec<(f64, HiddenLoad)> = series.fronts.iter().filter_map(of_front).collect();
     let mut demand = busy.demand(reached, options);
     estimates(series, &hidden, &mut demand, options.comfort);
     let rating = rate(range(&series.ticks), sampled_s(&series.ticks), options.utc_offset_s);
@@ -198,6 +204,7 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     demand.capacity_bytes = series.used.last().map(|(_, bytes)| *bytes).filter(|bytes| *bytes > 0.0);
     demand.growth = growth(&series.used);
     let response_s = busy.response_s();
+    let hidden = hidden.into_iter().map(|(_, found)| found).collect();
     let parts = MeasuredParts { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
     let summary = summary(series, parts);
     Ok(MeasuredDemand { demand, summary })
@@ -281,8 +288,26 @@ impl Busy {
     }
 }
 
-/// Puts what is estimated into the demand, and marks it.
-fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, comfort: f64) {
+/// Share of the time near a load in which requests waited at a device: then it hid some. Devices may be saturated at
+/// different times.
+fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
+    let waiting: HashSet<i64> = front.loaded.iter().map(|tick| tick.time_ns).collect();
+    let kept_s: f64 = front.loaded.iter().map(|tick| f64::from(tick.seconds)).sum();
+    // of a long log, not every such tick is kept
+    let is_cut = front.loaded_s > 1.001 * kept_s;
+    let until_ns = front.loaded.last().filter(|_| is_cut).map_or(i64::MAX, |tick| tick.time_ns);
+    let (mut all_s, mut waiting_s) = (0.0, 0.0);
+    for tick in ticks.iter().filter(|tick| tick.time_ns <= until_ns) {
+        if (NEAR_LOAD * reached..=reached / NEAR_LOAD).contains(&tick.requests()) {
+            all_s += f64::from(tick.seconds);
+            waiting_s += if waiting.contains(&tick.time_ns) { f64::from(tick.seconds) } else { 0.0 };
+        }
+    }
+    if all_s > 0.0 { waiting_s / all_s } else { 0.0 }
+}
+
+/// Puts what is estimated into the demand, and marks it. What was hidden has its device's share of the demand's time.
+fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Demand, comfort: f64) {
     let mut marks: Vec<EstimatedField> = Vec::new();
     let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
     demand.sequential_share = series.sequential_share;
@@ -313,18 +338,15 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
         );
     }
     demand.estimated.append(&mut marks);
-    let more: f64 = hidden.iter().filter_map(|h| Some((h.asked_per_s? - h.plateau_per_s).max(0.0))).sum();
+    let each = |(share, h): &(f64, HiddenLoad)| Some(share * (h.asked_per_s? - h.plateau_per_s).max(0.0));
+    let more: f64 = hidden.iter().filter_map(each).sum();
     if more > 0.0 {
         let before = demand.requests_per_s() / comfort;
-        let busiest: f64 = hidden.iter().filter(|h| h.asked_per_s.is_some()).map(|h| h.plateau_per_s).sum();
-        // the percentile may lie below the plateau: only what is above it was hidden
-        let factor = if before >= NEAR_PLATEAU * busiest { (before + more) / before } else { 1.0 };
-        if factor > 1.0 {
-            *demand = demand.scaled(factor);
-            let how = hidden.iter().find(|h| h.asked_per_s.is_some()).map_or("", |h| h.method.as_str());
-            let how = format!("{how}; saturation hid {:.0} %", (1.0 - 1.0 / factor) * 100.0);
-            demand.estimated.push(EstimatedField { field: "reads_per_s, writes_per_s".into(), how });
-        }
+        let factor = (before + more) / before;
+        *demand = demand.scaled(factor);
+        let how = hidden.iter().find(|(_, h)| h.asked_per_s.is_some()).map_or("", |(_, h)| h.method.as_str());
+        let how = format!("{how}; saturation hid {:.0} %", (1.0 - 1.0 / factor) * 100.0);
+        demand.estimated.push(EstimatedField { field: "reads_per_s, writes_per_s".into(), how });
     }
 }
 
@@ -377,16 +399,34 @@ fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     Some(CapacityGrowth { bytes_per_day: line.slope * DAY_S, interval_bytes_per_day: finite.then_some(interval) })
 }
 
+/// Where the clock was changed within a load: from when on which of the offsets holds that a zone has at its moments.
+pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
+    let mut offsets: Vec<(i64, i64)> = Vec::new();
+    for tick in ticks {
+        let offset_s = of_zone(tick.time_ns);
+        if offsets.last().is_none_or(|(_, last)| *last != offset_s) {
+            offsets.push((if offsets.is_empty() { i64::MIN } else { tick.time_ns }, offset_s));
+        }
+    }
+    offsets
+}
+
 /// Hours of the day with at least 70 % of the busiest hour's mean.
-fn busy_hours(ticks: &[LoadTick], utc_offset_s: i64) -> Option<Vec<u8>> {
+fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
     const NEAR: f64 = 0.7;
+    let ticks = &series.ticks;
     let (first, last) = range(ticks);
+    let offset_s = |time_ns: i64| {
+        let offset = series.utc_offsets.iter().rev().find(|(from_ns, _)| *from_ns <= time_ns);
+        offset.map_or(utc_offset_s, |(_, offset_s)| *offset_s)
+    };
     if (last - first) as f64 * 1e-9 < 0.99 * 86_400.0 {
         return None;
     }
     let mut hours = [(0.0, 0.0); 24];
     for tick in ticks {
-        let middle = tick.time_ns.div_euclid(1_000_000_000) + utc_offset_s - (f64::from(tick.seconds) / 2.0) as i64;
+        let half_s = (f64::from(tick.seconds) / 2.0) as i64;
+        let middle = tick.time_ns.div_euclid(1_000_000_000) + offset_s(tick.time_ns) - half_s;
         let hour = &mut hours[(middle.rem_euclid(86_400) / 3600) as usize % 24];
         hour.0 += tick.requests() * f64::from(tick.seconds);
         hour.1 += f64::from(tick.seconds);
@@ -410,6 +450,23 @@ fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
     }
 }
 
+/// The sum of each device's own percentile. An array whose members changed within the log is one device at all times.
+fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile: f64) -> f64 {
+    let mut sum = 0.0;
+    for (index, (front, device)) in fronts.iter().zip(devices).enumerate() {
+        let is_same = |other: &&FrontLoad| other.name == front.name;
+        if fronts[..index].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        let others: Vec<&FrontLoad> = fronts[index + 1..].iter().filter(is_same).collect();
+        let mut rates = front.rates.clone();
+        others.iter().for_each(|other| rates.merge(&other.rates));
+        let of_all = || rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0;
+        sum += if others.is_empty() { device.requests_per_s } else { of_all() };
+    }
+    sum
+}
+
 /// What a summary is put together from.
 struct MeasuredParts<'a> {
     options: &'a MeasureOptions,
@@ -430,7 +487,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
         single.requests_per_s = parts.reached;
     }
-    let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
+    let of_each = sum_of_percentiles(&series.fronts, &devices, options.percentile);
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
     let interval_s = median_s(ticks);
     let (from, to) = range(ticks);
@@ -448,7 +505,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
         oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
         dispersion: dispersion(ticks),
         merged_share: Some(series.merged.0 / (series.merged.0 + series.merged.1)).filter(|share| *share > 0.0),
-        busy_hours: busy_hours(ticks, options.utc_offset_s),
+        busy_hours: busy_hours(series, options.utc_offset_s),
         response_s: parts.response_s,
         swap: swap(series, parts.rates.mean().unwrap_or(0.0)),
         devices,

@@ -93,6 +93,8 @@ pub struct FrontLoad {
 pub struct LoadedTick {
     /// Number of the tick.
     pub number: u32,
+    /// Its end, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
     /// Its length, s.
     pub seconds: f32,
     /// Requests a second.
@@ -200,6 +202,9 @@ pub struct LoadSeries {
     pub refault_bytes: Option<f64>,
     /// Bytes in use on all filesystems: moment in ns, bytes.
     pub used: Vec<(i64, f64)>,
+    /// From each of these moments on (nanoseconds since 1970 UTC), local time is so many seconds ahead of UTC; none
+    /// where one offset is taken for all of it.
+    pub utc_offsets: Vec<(i64, i64)>,
     /// True where reads and writes were parted by their bytes, because the log counts them together.
     pub split_by_bytes: bool,
     /// What to know about it.

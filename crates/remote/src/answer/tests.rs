@@ -53,6 +53,21 @@ fn the_usual_interval_is_the_median() {
 }
 
 #[test]
+fn the_slowest_series_is_told_and_an_odd_one_is_not() {
+    let series = |apart: usize, count: usize| {
+        let samples: Vec<String> = (0..count).map(|number| format!("[{},\"1\"]", number * apart)).collect();
+        format!(r#"{{"metric":{{}},"values":[{}]}}"#, samples.join(","))
+    };
+    let of = |all: &[String]| {
+        let body = format!(r#"{{"status":"success","data":{{"result":[{}]}}}}"#, all.join(","));
+        let times = usual_interval(body.as_bytes(), ALL).unwrap().unwrap();
+        (times.interval_s, times.slowest_s)
+    };
+    assert_eq!(of(&[series(15, 20), series(60, 5), series(15, 20), series(3600, 3)]), (15.0, 60.0));
+    assert_eq!(of(&[series(15, 20), series(60, 2)]), (15.0, 15.0), "one interval may be a pause");
+}
+
+#[test]
 fn grids_lie_within_their_window() {
     let grid = QueryGrid::within(1_000, 100_000, 15_000);
     assert_eq!((grid.first_ms, grid.count, grid.last_ms()), (30_000, 5, 90_000));

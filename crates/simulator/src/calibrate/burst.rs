@@ -61,7 +61,7 @@ impl MeasuredCredits {
         let what = if self.of_bytes { "bytes" } else { "operations" };
         format!(
             "credits ran out after {:.0} {what} more than flowed in: {:.0} a second before, {:.0} after; what was \
-             measured later is not used",
+             measured before they were full again is not used",
             self.credits, self.burst, self.baseline
         )
     }
@@ -99,6 +99,67 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
     }
     let burst = mean(&course.per_s[..place]) * unit(course);
     (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run })
+}
+
+/// The runs of one result, in the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResultCourse {
+    /// When it began, seconds since 1970; `None` where that is not known.
+    pub began_s: Option<f64>,
+    /// Its runs.
+    pub runs: Vec<RunCourse>,
+}
+
+impl ResultCourse {
+    /// Seconds between the end of another result and the begin of this one. Of times that are not known, and of a
+    /// result that is given twice, the bucket is taken to be full at the begin.
+    fn pause_s(&self, before: &ResultCourse) -> f64 {
+        let lasted = |run: &RunCourse| run.ramp_s + run.step_s * run.per_s.len() as f64;
+        match (before.began_s, self.began_s) {
+            (Some(first), Some(second)) if second > first => {
+                (second - first - before.runs.iter().map(lasted).sum::<f64>()).max(0.0)
+            }
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Credits that ran out in one of several results of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpentCredits {
+    /// Those that ran out first; the run is one of its result.
+    pub found: Option<MeasuredCredits>,
+    /// Of each result, how many of its first runs were made with credits left.
+    pub with_credits: Vec<usize>,
+}
+
+/// Finds the first fall in results that may be given in any order. The bucket fills between them.
+pub fn find_in_all(results: &[ResultCourse]) -> SpentCredits {
+    let began = |index: &usize| results[*index].began_s.unwrap_or(0.0);
+    let mut order: Vec<usize> = (0..results.len()).collect();
+    order.sort_by(|a, b| began(a).total_cmp(&began(b)));
+    // each course with the place of its result in time, and its number there
+    let (mut courses, mut owners) = (Vec::new(), Vec::new());
+    for (place, &index) in order.iter().enumerate() {
+        if place > 0 {
+            let step_s = results[index].pause_s(&results[order[place - 1]]);
+            courses.push(RunCourse { bytes: 1.0, ramp_s: 0.0, step_s, per_s: vec![0.0] });
+            owners.push((place, 0));
+        }
+        courses.extend_from_slice(&results[index].runs);
+        owners.extend((0..results[index].runs.len()).map(|run| (place, run)));
+    }
+    let mut with_credits: Vec<usize> = results.iter().map(|result| result.runs.len()).collect();
+    let Some(found) = find(&courses) else { return SpentCredits { found: None, with_credits } };
+    let (place, run) = owners[found.run];
+    with_credits[order[place]] = run;
+    let full_s = found.credits / found.baseline;
+    for pair in order[place..].windows(2) {
+        let (before, after) = (&results[pair[0]], &results[pair[1]]);
+        let until_empty = find(&after.runs).map_or(after.runs.len(), |own| own.run);
+        with_credits[pair[1]] = if after.pause_s(before) >= full_s { until_empty } else { 0 };
+    }
+    SpentCredits { found: Some(MeasuredCredits { run, ..found }), with_credits }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -163,6 +224,27 @@ mod tests {
         // what was spared while little was asked may be used
         let later = [course(&[(1000.0, 100)], 4096.0), course(&[(90_000.0, 5), (60_000.0, 10)], 4096.0)];
         assert!(find(&[&[slow], &later[..]].concat()).is_some());
+    }
+
+    #[test]
+    fn credits_run_out_in_any_of_several_results_in_whatever_order_they_are_given() {
+        let result = |began_s: f64, runs: &[RunCourse]| ResultCourse { began_s: Some(began_s), runs: runs.to_vec() };
+        let burst = course(&[(3000.0, 15)], 4096.0);
+        let spent = course(&[(3000.0, 15), (300.0, 15)], 4096.0);
+        let low = course(&[(300.0, 30)], 4096.0);
+        // 2 s at 3,000 less the 300 that flow in: 5,400, which flow in again within 18 s
+        let first = result(1000.0, std::slice::from_ref(&burst));
+        let second = result(5000.0, &[spent, low.clone()]);
+        let soon = result(5010.0, &[low]);
+        let later = result(6000.0, &[burst]);
+        let found = find_in_all(&[later, soon, second.clone(), first.clone()]);
+        assert_eq!(found.with_credits, [1, 0, 0, 1]);
+        let credits = found.found.expect("a fall");
+        assert!(credits.run == 0 && (credits.credits - 5400.0).abs() < 1.0, "{credits:?}");
+        // the same twice is no device that is as fast again
+        let twice = find_in_all(&[second.clone(), second]);
+        assert!(twice.found.is_some() && twice.with_credits == [0, 0], "{twice:?}");
+        assert_eq!(find_in_all(&[first]), SpentCredits { found: None, with_credits: vec![1] });
     }
 
     #[test]

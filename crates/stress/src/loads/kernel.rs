@@ -45,13 +45,14 @@ fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
     let ((their_reading, our_writing), (our_reading, their_writing)) =
         (pipe().map_err(failed)?, pipe().map_err(failed)?);
     // it ends when our ends of the pipes are closed
-    std::thread::spawn(move || {
+    let answering = move || {
         let mut byte = [0];
         if place.stay().is_ok() {
             while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {
             }
         }
-    });
+    };
+    std::thread::Builder::new().spawn(answering).map_err(crate::no_thread)?;
     Ok(place.keep(Box::new(move || {
         let mut byte = [1];
         for _ in 0..TURNS {

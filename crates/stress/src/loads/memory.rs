@@ -21,10 +21,17 @@ const COPIED: usize = 1 << 20;
 /// Pages of a step.
 const TOUCHED: usize = 16;
 
+/// The memory that a class takes, MiB: those whose threads have blocks of their own may need more for many processors.
+#[must_use]
+pub fn needed_mib(class: &StressClass, processors: usize) -> u64 {
+    let blocks = if class.id == "memory-bandwidth" { (2 * processors.max(1) * COPIED) as u64 >> 20 } else { 0 };
+    class.memory_mib.max(blocks)
+}
+
 /// One thread a processor copies between two blocks, which are larger together than usual caches.
 pub(super) fn bandwidth(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let blocks = 2 * options.processors.max(1) as u64;
-    let block = (((class.memory_mib << 20) / blocks) as usize).max(COPIED) / COPIED * COPIED;
+    let block = ((needed_mib(class, options.processors) << 20) / blocks) as usize / COPIED * COPIED;
     let workers = places(options.processors).map(|place| place.keep(copying(block))).collect();
     Ok(StressLoad::new(workers, LoadMost::Measured))
 }
@@ -144,6 +151,15 @@ pub(super) fn paging(class: &StressClass, options: &LoadOptions) -> Result<Stres
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 200 processors copy between 400 blocks of 1 MiB.
+    #[test]
+    fn many_processors_need_more_memory_to_copy() {
+        let needed = |id: &str, processors: usize| needed_mib(&crate::class::find(id).unwrap(), processors);
+        assert_eq!(["memory-bandwidth", "memory-limit"].map(|id| needed(id, 8)), [256, 256]);
+        assert_eq!(["memory-bandwidth", "memory-limit"].map(|id| needed(id, 200)), [400, 256]);
+        assert_eq!(needed("memory-bandwidth", 0), 256);
+    }
 
     #[test]
     fn a_read_for_which_there_was_no_memory_is_tried_again() {

@@ -7,6 +7,8 @@ mod memory;
 mod network;
 mod processor;
 
+pub use memory::needed_mib;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

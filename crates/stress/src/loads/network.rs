@@ -37,7 +37,7 @@ fn stream(place: WorkerPlace) -> Result<WorkStep, StressError> {
             while receiver.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
         }
     };
-    std::thread::Builder::new().name(RECEIVER.into()).spawn(receiving).map_err(failed)?;
+    std::thread::Builder::new().name(RECEIVER.into()).spawn(receiving).map_err(crate::no_thread)?;
     let buffer = vec![0_u8; SENT];
     Ok(place.keep(Box::new(move || {
         sender.write_all(&buffer).map_err(failed)?;

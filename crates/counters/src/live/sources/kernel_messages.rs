@@ -49,6 +49,8 @@ const PATTERNS: &[(&str, DevicePlace)] = &[
     ("critical medium error, dev ", DevicePlace::Behind(", dev ")),
     ("critical target error, dev ", DevicePlace::Behind(", dev ")),
     ("Buffer I/O error on dev ", DevicePlace::Behind("on dev ")),
+    // Linux 3.17 and before
+    ("Buffer I/O error on device ", DevicePlace::Behind("on device ")),
     ("lost async page write", DevicePlace::Behind("on dev ")),
     ("exception Emask", DevicePlace::First),
     ("hard resetting link", DevicePlace::First),
@@ -205,6 +207,7 @@ mod tests {
             ("I/O error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x80700", Some("nvme0n1")),
             ("critical medium error, dev sdc, sector 99", Some("sdc")),
             ("Buffer I/O error on dev sda1, logical block 0, async page read", Some("sda1")),
+            ("Buffer I/O error on device dm-0, logical block 3", Some("dm-0")),
             ("ata3.00: exception Emask 0x0 SAct 0x1 SErr 0x0 action 0x6 frozen", Some("ata3")),
             ("ata3: hard resetting link", Some("ata3")),
             ("sd 2:0:0:0: [sdb] tag#17 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK", Some("sdb")),

@@ -6,6 +6,7 @@
 mod rounds;
 
 use std::hint::black_box;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use diskwright_base::Note;
@@ -82,9 +83,16 @@ fn interval_ns(access: &DriveAccess) -> u64 {
     }
 }
 
+/// What tells a drive from the one before it that had its name: the kernel makes a folder for each.
+fn made(sys: &Path, name: &str) -> Option<u64> {
+    std::fs::metadata(sys.join("block").join(name)).ok().map(|folder| folder.ino())
+}
+
 /// A disk that is asked, and its last answer.
 struct DriveRecord {
     name: String,
+    /// Of [`made`].
+    made: Option<u64>,
     access: DriveAccess,
     asked_ns: Option<u64>,
     answered_ns: u64,
@@ -116,9 +124,13 @@ impl HealthSource {
         let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
-        if self.drives.iter().any(|drive| !names.contains(&drive.name)) {
-            self.drives.retain(|drive| names.contains(&drive.name));
-            self.tables[0].retain(|name, _| names.iter().any(|known| known == name));
+        let sys = &context.roots.sys;
+        let is_same = |drive: &DriveRecord| names.contains(&drive.name) && made(sys, &drive.name) == drive.made;
+        if !self.drives.iter().all(is_same) {
+            self.drives.retain(is_same);
+            // totals of another drive are no increase of this one's
+            let drives = &self.drives;
+            self.tables[0].retain(|name, _| drives.iter().any(|drive| drive.name == name));
         }
         for name in names {
             if self.drives.iter().any(|drive| drive.name == name) {
@@ -130,6 +142,7 @@ impl HealthSource {
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
             self.drives.push(DriveRecord {
+                made: made(&context.roots.sys, &name),
                 name,
                 access,
                 asked_ns: None,
@@ -167,7 +180,10 @@ impl HealthSource {
     fn take(&mut self, context: &mut TickContext) {
         while let Some((name, answer)) = self.rounds.answer() {
             let Some(drive) = self.drives.iter_mut().find(|drive| drive.name == name) else { continue };
-            drive.take(answer, context);
+            // another drive has its name since: the next look at the devices finds it
+            if made(&context.roots.sys, &name) == drive.made {
+                drive.take(answer, context);
+            }
         }
     }
 }

@@ -82,6 +82,30 @@ fn health_is_a_level_and_its_errors_are_an_increase() {
     assert_eq!(bench.value("media_errors"), 0.0);
 }
 
+/// 3 errors of one drive, and 57 of the one that was put in its place, are no increase of 54.
+#[test]
+fn a_drive_in_the_place_of_another_begins_anew() {
+    static ERRORS: AtomicU64 = AtomicU64::new(3);
+    let mut bench = HealthBench::new(|_, _| answer(ERRORS.load(Ordering::Relaxed)));
+    bench.tick(0);
+    bench.tick(5);
+    assert_eq!(bench.value("media_errors_ever"), 3.0);
+    ERRORS.store(57, Ordering::Relaxed);
+    // both are there at a time, so that they are two folders
+    bench.machine.put("sys/made/device/model", "Made up too\n");
+    let folder = bench.machine.folder().to_path_buf();
+    bench.machine.remove("sys/block/nvme0n1");
+    std::fs::rename(folder.join("sys/made"), folder.join("sys/block/nvme0n1")).unwrap();
+    bench.tick(60);
+    bench.tick(5);
+    assert_eq!(bench.value("media_errors_ever"), 57.0);
+    assert!(bench.value("media_errors").is_nan());
+    ERRORS.store(58, Ordering::Relaxed);
+    bench.tick(60);
+    bench.tick(5);
+    assert_eq!(bench.value("media_errors"), 1.0);
+}
+
 #[test]
 fn a_drive_that_never_answers_holds_up_no_tick_and_becomes_a_gap() {
     static ANSWERS: AtomicU64 = AtomicU64::new(0);

@@ -12,6 +12,7 @@ mod links;
 mod stack;
 
 use std::hint::black_box;
+use std::path::Path;
 
 use diskwright_base::{Note, Topology};
 
@@ -79,6 +80,8 @@ pub fn read(roots: &Roots) -> Topology {
         kernel: read_text(&kernel.join("osrelease")).unwrap_or_default(),
         processors: processors(&read_bytes(&roots.proc.join("stat")).unwrap_or_default()),
         memory_bytes: memory(&read_bytes(&roots.proc.join("meminfo")).unwrap_or_default()),
+        // files of another machine do not say it
+        page_bytes: if roots.root == Path::new("/") { rustix::param::page_size() as u64 } else { 0 },
         devices,
         filesystems,
         swaps,

@@ -42,6 +42,12 @@ fn an_array_over_partitions_and_lvm_over_it() {
     assert_eq!((topology.host.as_str(), topology.processors, topology.memory_bytes), ("made-up", 1, 8_192_000_000));
 }
 
+#[test]
+fn pages_are_as_large_as_those_of_this_kernel() {
+    assert_eq!(read(&crate::live::Roots::default()).page_bytes, rustix::param::page_size() as u64);
+    assert_eq!(read(&ordinary().roots()).page_bytes, 0, "of files of another machine nobody knows");
+}
+
 fn with_loop(machine: &FakeMachine, file: &str) -> diskwright_base::Device {
     machine.disk("loop0", "7:0", 2048).put("sys/block/loop0/loop/backing_file", format!("{file}\n"));
     read(&machine.roots()).device("loop0").unwrap().clone()
