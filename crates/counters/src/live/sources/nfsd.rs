@@ -25,7 +25,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NfsServer::new(roots))),
 };
 
-/// Before Linux 5.13 bytes and operations were 32-bit numbers (fs/nfsd/stats.h); of the operations each version's is one.
+/// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version counts its own operations.
 const COLUMNS: [TableColumn; 10] = [
     level("nfs_server.threads", 1.0),
     total32("nfs_server.calls", 1.0),

@@ -158,12 +158,17 @@ fn processors(sys: &Path, add: &mut AddPart) {
 }
 
 fn powercap(sys: &Path, add: &mut AddPart) {
-    for (place, folder) in entries(&sys.join("class/powercap")) {
+    let mut seen: HashSet<String> = HashSet::new();
+    // a package may be there twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
+    for (place, folder) in entries(&sys.join("class/powercap")).into_iter().rev() {
         // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
         if place.matches(':').count() != 1 {
             continue;
         }
         let name = read_text(&folder.join("name")).unwrap_or(place);
+        if !seen.insert(name.clone()) {
+            continue;
+        }
         let number = |file: &str| read_number(&folder.join(file));
         add(name, &[(11, number("energy_uj")), (12, number("constraint_0_power_limit_uw"))]);
     }

@@ -246,6 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn a_package_that_is_there_twice_has_the_power_of_one() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let put = |zone: &str, energy: u64| {
+            let folder = format!("sys/class/powercap/{zone}");
+            machine.put(&format!("{folder}/name"), "package-0\n");
+            machine.put(&format!("{folder}/energy_uj"), format!("{energy}\n"));
+        };
+        put("intel-rapl:0", 5_000_000);
+        put("intel-rapl-mmio:0", 1_000_000);
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        put("intel-rapl:0", 8_000_000);
+        put("intel-rapl-mmio:0", 4_000_000);
+        heard(&mut watch, 60.0);
+        assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
+        // 3 J in the 61 s between the readings
+        assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
+    }
+
+    #[test]
     fn cores_count_once_and_adapters_and_filesystems_have_their_errors() {
         let machine = FakeMachine::new();
         machine.ordinary();
