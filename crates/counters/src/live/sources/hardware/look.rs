@@ -16,10 +16,15 @@ const DRIVES: &[&str] = &["drivetemp", "nvme"];
 /// So many parts are kept.
 const MOST: usize = 512;
 
+/// Package and number of a core.
+pub(super) type CoreId = (Option<u64>, Option<u64>);
+
 /// What was read: instance and values, in the order of the tables' columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
     pub parts: Vec<(String, [u64; PARTS.len()])>,
+    /// How often each core that is switched on was throttled since the start of the machine.
+    pub throttles: Vec<(CoreId, u64)>,
     pub disks: Vec<(String, [u64; 2])>,
     pub adapters: Vec<(String, [u64; 3])>,
     pub filesystems: Vec<(String, [u64; 1])>,
@@ -50,8 +55,8 @@ pub(super) fn read(roots: &Roots) -> HardwareReadings {
     memory(&roots.sys, &mut add);
     links(&roots.sys, &mut add);
     sensors(&roots.sys, &mut add);
-    processors(&roots.sys, &mut add);
     powercap(&roots.sys, &mut add);
+    readings.throttles = throttles(&roots.sys);
     readings.disks = disks(&roots.sys);
     readings.adapters = adapters(&roots.sys);
     readings.filesystems = filesystems(roots);
@@ -143,18 +148,19 @@ fn sensors(sys: &Path, add: &mut AddPart) {
     }
 }
 
-fn processors(sys: &Path, add: &mut AddPart) {
-    let mut seen: HashSet<(Option<u64>, Option<u64>)> = HashSet::new();
-    let mut sum = None;
+fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
+    let mut seen: HashSet<CoreId> = HashSet::new();
+    let mut found = Vec::new();
     for (_, folder) in entries(&sys.join("devices/system/cpu")) {
         let Some(count) = read_number(&folder.join("thermal_throttle/core_throttle_count")) else { continue };
         let topology = |file: &str| read_number(&folder.join("topology").join(file));
         // threads of one core show its count each
-        if seen.insert((topology("physical_package_id"), topology("core_id"))) {
-            sum = Some(sum.unwrap_or(0) + count);
+        let core = (topology("physical_package_id"), topology("core_id"));
+        if seen.insert(core) {
+            found.push((core, count));
         }
     }
-    add("processors".into(), &[(10, sum)]);
+    found
 }
 
 fn powercap(sys: &Path, add: &mut AddPart) {
