@@ -129,7 +129,10 @@ fn sensors(sys: &Path, add: &mut AddPart) {
             continue;
         }
         for (file, _) in entries(&folder) {
-            let Some(sensor) = file.strip_suffix("_input").or_else(|| file.strip_suffix("_average")) else { continue };
+            // power1_average beside power1_input is the same sensor once more
+            let is_alone = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
+            let average = || file.strip_suffix("_average").filter(is_alone);
+            let Some(sensor) = file.strip_suffix("_input").or_else(average) else { continue };
             let label = read_text(&folder.join(format!("{sensor}_label"))).unwrap_or_else(|| sensor.to_owned());
             let name = format!("{chip}/{label}");
             // two chips of one kind have sensors of one name

@@ -284,6 +284,20 @@ mod tests {
     }
 
     #[test]
+    fn a_sensor_that_shows_its_average_too_is_one() {
+        let machine = FakeMachine::new();
+        let hwmon = "sys/class/hwmon/hwmon2";
+        machine.ordinary().put(&format!("{hwmon}/name"), "amdgpu\n").put(&format!("{hwmon}/power1_input"), "9000000\n");
+        machine.put(&format!("{hwmon}/power1_average"), "8000000\n");
+        machine.put(&format!("{hwmon}/power2_average"), "3000000\n");
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.sampler.schema().instances("hardware"), ["amdgpu/power1", "amdgpu/power2"]);
+        assert_eq!(watch.value("hardware.power", "amdgpu/power1"), 9.0);
+        assert_eq!(watch.value("hardware.power", "amdgpu/power2"), 3.0);
+    }
+
+    #[test]
     fn a_package_that_is_there_twice_has_the_power_of_one() {
         let machine = FakeMachine::new();
         machine.ordinary();
