@@ -229,7 +229,7 @@ impl CounterTable {
             }
         }
         let width = self.columns.len();
-        let mut wrong = None;
+        let mut wrong: Option<(usize, CellRule)> = None;
         for (c, column) in self.columns.iter().enumerate() {
             let i = row * width + c;
             let (now, before) = (self.now[i], self.before[i]);
@@ -247,7 +247,10 @@ impl CounterTable {
                 _ if before == ABSENT => f64::NAN,
                 rule => added(rule, before, now).map_or_else(
                     || {
-                        wrong = wrong.or(Some((c, rule)));
+                        // of several, a total says that the instance began anew; a time may only be unsteady
+                        if wrong.is_none_or(|(_, known)| known != CellRule::Total && rule == CellRule::Total) {
+                            wrong = Some((c, rule));
+                        }
                         f64::NAN
                     },
                     |n| n as f64,

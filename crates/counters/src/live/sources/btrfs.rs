@@ -78,10 +78,16 @@ fn device(name: String, folder: &Path) -> Device {
         stripe_bytes: level.filter(|l| !matches!(l, RaidLevel::Raid1 | RaidLevel::Linear)).map(|_| STRIPE_BYTES),
         level,
         missing: u32::try_from(missing).unwrap_or(u32::MAX),
-        background: read_text(&folder.join("exclusive_operation")).filter(|t| t != "none" && !t.is_empty()),
+        background: read_text(&folder.join("exclusive_operation"))
+            .filter(|t| !t.is_empty() && is_at_work(t.as_bytes())),
         below,
         ..Device::default()
     }
+}
+
+/// Whether a volume's exclusive operation works: a paused balance (Linux 5.17) stays there, and waits for somebody.
+fn is_at_work(operation: &[u8]) -> bool {
+    !matches!(trim(operation), b"none" | b"balance paused")
 }
 
 fn missing(folder: &Path) -> u64 {
@@ -219,7 +225,7 @@ impl CounterSource for Btrfs {
         table.begin();
         for followed in &mut self.followed {
             let operation = followed.operation.as_mut();
-            let operates = operation.and_then(|file| Some(trim(file.read(context)?) != b"none"));
+            let operates = operation.and_then(|file| Some(is_at_work(file.read(context)?)));
             let background = if followed.scrub.runs(context) { Some(true) } else { operates };
             let sum = followed.sum_of_errors(context);
             let silent = background.is_none() && sum == ABSENT;
@@ -296,6 +302,22 @@ mod tests {
         assert_eq!(watch.value("array.missing", "btrfs:data"), 1.0);
         assert_eq!(watch.value("array.degraded", "btrfs:data"), 1.0);
         assert_eq!(watch.topology().device("btrfs:data").unwrap().missing, 1);
+    }
+
+    #[test]
+    fn a_paused_balance_is_no_work() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        volume(&machine, "aaaa", "data", "raid1", &["sda", "sdb"]);
+        machine.put("sys/fs/btrfs/aaaa/exclusive_operation", "balance\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.value("array.background", "btrfs:data"), 1.0);
+        assert_eq!(watch.topology().device("btrfs:data").unwrap().background.as_deref(), Some("balance"));
+        machine.put("sys/fs/btrfs/aaaa/exclusive_operation", "balance paused\n");
+        watch.tick_after(5.0);
+        assert_eq!(watch.value("array.background", "btrfs:data"), 0.0);
+        assert_eq!(watch.topology().device("btrfs:data").unwrap().background.as_deref(), None);
     }
 
     #[test]

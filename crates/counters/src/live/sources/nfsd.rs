@@ -6,7 +6,7 @@ use std::hint::black_box;
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
 use crate::live::scan::{WordIter, lines};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total, total32};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, sum32, total, total32};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -25,15 +25,16 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NfsServer::new(roots))),
 };
 
+/// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version counts its own operations.
 const COLUMNS: [TableColumn; 10] = [
     level("nfs_server.threads", 1.0),
     total32("nfs_server.calls", 1.0),
     total32("nfs_server.bad_calls", 1.0),
-    total("nfs_server.read_bytes", 1.0),
-    total("nfs_server.write_bytes", 1.0),
-    total("nfs_server.reads", 1.0),
-    total("nfs_server.writes", 1.0),
-    total("nfs_server.commits", 1.0),
+    total32("nfs_server.read_bytes", 1.0),
+    total32("nfs_server.write_bytes", 1.0),
+    sum32("nfs_server.reads"),
+    sum32("nfs_server.writes"),
+    sum32("nfs_server.commits"),
     total("nfs_server.packets", 1.0),
     total("nfs_server.threads_woken", 1.0),
 ];
@@ -173,6 +174,21 @@ mod tests {
         assert_eq!((value("threads"), value("calls"), value("bad_calls")), (8.0, 60.0, 0.0));
         assert_eq!((value("reads"), value("writes"), value("commits")), (10.0, 0.0, 0.0));
         assert_eq!((value("packets"), value("threads_woken"), value("read_bytes")), (60.0, 15.0, 20_480.0));
+    }
+
+    #[test]
+    fn bytes_and_operations_wrap_at_32_bits() {
+        let machine = FakeMachine::new();
+        let before = nfsd(8, 100, 10).replace("io 40960 4096", "io 4294960000 4096");
+        machine.ordinary().put("proc/net/rpc/nfsd", before.replace(" 5 10 7 ", " 5 4294967290 7 "));
+        let mut watch = machine.watch();
+        watch.tick();
+        let after = nfsd(8, 160, 10).replace("io 40960 4096", "io 2704 4096");
+        machine.put("proc/net/rpc/nfsd", after.replace(" 5 10 7 ", " 5 4 7 "));
+        watch.tick_after(1.0);
+        let value = |counter: &str| watch.value(&format!("nfs_server.{counter}"), "");
+        assert_eq!((value("read_bytes"), value("reads")), (10_000.0, 10.0));
+        assert_eq!((value("write_bytes"), value("writes"), value("calls")), (0.0, 0.0, 60.0));
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
 
 struct StatSource {
     file: OpenFile,
+    /// Processors at the last tick.
+    online: u64,
     /// Processors and the system.
     tables: [CounterTable; 2],
 }
@@ -79,6 +81,7 @@ impl StatSource {
     fn new(roots: &Roots) -> StatSource {
         StatSource {
             file: OpenFile::whole(roots.proc.join("stat"), "without it processor time is unknown"),
+            online: 0,
             tables: [
                 CounterTable::new("processor", &PROCESSOR, CounterReset::OneNumber),
                 CounterTable::single(&SYSTEM),
@@ -115,6 +118,13 @@ impl CounterSource for StatSource {
         }
         if online > 0 {
             system.fill(0)[PROCESSORS] = online;
+        }
+        // Of a processor that is switched off, the kernel adds up another account of idle time (fs/proc/stat.c), and
+        // before Linux 6.8 the usual one begins at zero when it comes back: the sum can jump by days.
+        if std::mem::replace(&mut self.online, online) != online
+            && let Some(total) = processors.find("_total")
+        {
+            processors.forget_row(total);
         }
         system.fill(0)[UPTIME] = context.since_boot_ns / 1_000_000_000;
         processors.settle(context);
@@ -191,6 +201,21 @@ mod tests {
             assert!(!watch.value("processor.idle_s", "cpu0").is_nan());
         }
         assert_eq!(watch.notes(Note::GAP).len(), 1);
+    }
+
+    #[test]
+    fn the_sum_over_processors_is_a_gap_where_one_is_switched_off() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch();
+        watch.tick();
+        let without = |idle: u64| text(idle, 50, 7).replace("cpu1 1 1 1 1\n", "");
+        machine.put("proc/stat", without(86_400_100));
+        watch.tick_after(1.0);
+        assert!(watch.value("processor.idle_s", "_total").is_nan());
+        machine.put("proc/stat", without(86_400_150));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("processor.idle_s", "_total"), 0.5);
     }
 
     #[test]

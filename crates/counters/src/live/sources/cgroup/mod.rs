@@ -125,6 +125,10 @@ impl Cgroups {
 
     /// Looks for groups worth following, and drops those that are gone.
     fn survey(&mut self, context: &mut TickContext) {
+        if context.devices_due {
+            // another device may have the number by now
+            self.devices.clear();
+        }
         self.followed.retain(|f| !f.lost);
         let [groups, io] = &mut self.tables;
         groups.retain(|_, gone| !gone);
@@ -234,7 +238,8 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
     }
     let (major, minor) = device;
     let link = fs::read_link(roots.sys.join(format!("dev/block/{major}:{minor}"))).ok();
-    let by_link = link.and_then(|l| Some(l.file_name()?.to_str()?.to_owned()));
+    // a slash in a name (cciss/c0d0) is written ! in sysfs
+    let by_link = link.and_then(|l| Some(l.file_name()?.to_str()?.replace('!', "/")));
     let name = by_link.or_else(|| {
         let text = read_bytes(&roots.proc.join("diskstats")).ok()?;
         let line = lines(&text).filter_map(diskstats::parse_line).find(|l| l.device == device)?;

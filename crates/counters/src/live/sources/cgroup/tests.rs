@@ -71,6 +71,27 @@ fn what_was_serviced_stands_beside_the_limit() {
 }
 
 #[test]
+fn a_number_that_another_disk_has_taken_over_has_its_name() {
+    let machine = ordinary(V2);
+    let put = |reads: u64| {
+        group_2(&machine, "/a", 0, reads);
+        machine.put("sys/fs/cgroup/a/io.stat", format!("259:3 rbytes=0 wbytes=0 rios={reads} wios=0\n"));
+    };
+    let link = "sys/dev/block/259:3";
+    machine.put("sys/kernel/uevent_seqnum", "7\n").link(link, "../../block/nvme2n1");
+    put(10);
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.find("cgroup.reads", "/a@nvme2n1").is_some());
+    std::fs::remove_file(machine.folder().join(link)).unwrap();
+    machine.put("sys/kernel/uevent_seqnum", "8\n").link(link, "../../block/cciss!c0d0");
+    watch.tick_after(5.0);
+    put(15);
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("cgroup.reads", "/a@cciss/c0d0"), 5.0);
+}
+
+#[test]
 fn version_1_holds_back_what_diskstats_never_shows() {
     let machine = ordinary(V1);
     let group = "sys/fs/cgroup/blkio/slow";

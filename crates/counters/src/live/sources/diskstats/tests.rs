@@ -112,6 +112,20 @@ fn a_reset_is_a_gap_with_a_note_and_no_wrap() {
 }
 
 #[test]
+fn a_disk_that_began_anew_is_seen_by_any_of_its_totals() {
+    let machine = machine("8 16 sdb 100 0 800 5000 2000 0 16000 700 0 90 120\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    // another one at its place: it has read more and faster, and has written less
+    machine.put("proc/diskstats", "8 16 sdb 150 0 1200 20 10 0 80 3 0 95 130\n");
+    watch.tick_after(1.0);
+    for counter in ["reads", "read_bytes", "read_time_s", "writes", "busy_time_s", "stalled"] {
+        assert!(disk(&watch, counter, "sdb").is_nan(), "{counter}");
+    }
+    assert!(watch.says(Note::GAP, "of sdb went backwards; it restarted"));
+}
+
+#[test]
 fn a_small_step_back_of_a_time_is_a_gap_of_that_number_alone() {
     let machine = machine("8 0 sda 100 0 800 5000 200 0 1600 70 0 90 120\n");
     let mut watch = machine.watch();

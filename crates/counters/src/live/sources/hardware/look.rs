@@ -16,10 +16,15 @@ const DRIVES: &[&str] = &["drivetemp", "nvme"];
 /// So many parts are kept.
 const MOST: usize = 512;
 
+/// Package and number of a core.
+pub(super) type CoreId = (Option<u64>, Option<u64>);
+
 /// What was read: instance and values, in the order of the tables' columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
     pub parts: Vec<(String, [u64; PARTS.len()])>,
+    /// How often each core that is switched on was throttled since the start of the machine.
+    pub throttles: Vec<(CoreId, u64)>,
     pub disks: Vec<(String, [u64; 2])>,
     pub adapters: Vec<(String, [u64; 3])>,
     pub filesystems: Vec<(String, [u64; 1])>,
@@ -50,8 +55,8 @@ pub(super) fn read(roots: &Roots) -> HardwareReadings {
     memory(&roots.sys, &mut add);
     links(&roots.sys, &mut add);
     sensors(&roots.sys, &mut add);
-    processors(&roots.sys, &mut add);
     powercap(&roots.sys, &mut add);
+    readings.throttles = throttles(&roots.sys);
     readings.disks = disks(&roots.sys);
     readings.adapters = adapters(&roots.sys);
     readings.filesystems = filesystems(roots);
@@ -124,7 +129,10 @@ fn sensors(sys: &Path, add: &mut AddPart) {
             continue;
         }
         for (file, _) in entries(&folder) {
-            let Some(sensor) = file.strip_suffix("_input").or_else(|| file.strip_suffix("_average")) else { continue };
+            // power1_average beside power1_input is the same sensor once more
+            let is_alone = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
+            let average = || file.strip_suffix("_average").filter(is_alone);
+            let Some(sensor) = file.strip_suffix("_input").or_else(average) else { continue };
             let label = read_text(&folder.join(format!("{sensor}_label"))).unwrap_or_else(|| sensor.to_owned());
             let name = format!("{chip}/{label}");
             // two chips of one kind have sensors of one name
@@ -143,27 +151,33 @@ fn sensors(sys: &Path, add: &mut AddPart) {
     }
 }
 
-fn processors(sys: &Path, add: &mut AddPart) {
-    let mut seen: HashSet<(Option<u64>, Option<u64>)> = HashSet::new();
-    let mut sum = None;
+fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
+    let mut seen: HashSet<CoreId> = HashSet::new();
+    let mut found = Vec::new();
     for (_, folder) in entries(&sys.join("devices/system/cpu")) {
         let Some(count) = read_number(&folder.join("thermal_throttle/core_throttle_count")) else { continue };
         let topology = |file: &str| read_number(&folder.join("topology").join(file));
         // threads of one core show its count each
-        if seen.insert((topology("physical_package_id"), topology("core_id"))) {
-            sum = Some(sum.unwrap_or(0) + count);
+        let core = (topology("physical_package_id"), topology("core_id"));
+        if seen.insert(core) {
+            found.push((core, count));
         }
     }
-    add("processors".into(), &[(10, sum)]);
+    found
 }
 
 fn powercap(sys: &Path, add: &mut AddPart) {
-    for (place, folder) in entries(&sys.join("class/powercap")) {
+    let mut seen: HashSet<String> = HashSet::new();
+    // a package may be there twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
+    for (place, folder) in entries(&sys.join("class/powercap")).into_iter().rev() {
         // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
         if place.matches(':').count() != 1 {
             continue;
         }
         let name = read_text(&folder.join("name")).unwrap_or(place);
+        if !seen.insert(name.clone()) {
+            continue;
+        }
         let number = |file: &str| read_number(&folder.join(file));
         add(name, &[(11, number("energy_uj")), (12, number("constraint_0_power_limit_uw"))]);
     }

@@ -4,6 +4,7 @@
 
 mod look;
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -12,7 +13,7 @@ use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use look::HardwareReadings;
+use look::{CoreId, HardwareReadings};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -52,6 +53,7 @@ pub(super) const PARTS: [TableColumn; 13] = [
     level("hardware.power_cap", 1e-6),
 ];
 const POWER: usize = 8;
+const THROTTLES: usize = 10;
 const ENERGY: usize = 11;
 /// A part's name and what was read of it.
 type PartReadings = (String, [u64; PARTS.len()]);
@@ -69,7 +71,27 @@ struct HardwareSource {
     last_ns: Option<u64>,
     under_way: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
+    throttles: ThrottleSum,
     tables: [CounterTable; 4],
+}
+
+/// How often cores were throttled since the first reading. A core that is switched off takes its count along and brings
+/// it back: a sum of those that show one would go down, and up again as if all of them had become hot at once.
+#[derive(Default)]
+struct ThrottleSum {
+    known: HashMap<CoreId, u64>,
+    sum: u64,
+}
+
+impl ThrottleSum {
+    /// The sum with what was added; nothing where no core shows a count.
+    fn add(&mut self, cores: &[(CoreId, u64)]) -> Option<u64> {
+        for (core, count) in cores {
+            let before = self.known.insert(*core, *count);
+            self.sum = self.sum.saturating_add(before.map_or(0, |before| count.saturating_sub(before)));
+        }
+        (!cores.is_empty()).then_some(self.sum)
+    }
 }
 
 impl HardwareSource {
@@ -80,6 +102,7 @@ impl HardwareSource {
             last_ns: None,
             under_way: None,
             last: HardwareReadings::default(),
+            throttles: ThrottleSum::default(),
             tables: [
                 table("sensor", &PARTS),
                 table("the SCSI error count of", &DISKS),
@@ -111,6 +134,11 @@ impl HardwareSource {
                 let since_ns = self.begun_ns.zip(self.last_ns).map(|(now, last)| now.saturating_sub(last));
                 add_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
                 self.last_ns = self.begun_ns;
+                if let Some(throttles) = self.throttles.add(&readings.throttles) {
+                    let mut values = [ABSENT; PARTS.len()];
+                    values[THROTTLES] = throttles;
+                    readings.parts.push(("processors".into(), values));
+                }
                 let [parts, disks, adapters, filesystems] = &mut self.tables;
                 retain(parts, &readings.parts);
                 retain(disks, &readings.disks);
@@ -174,6 +202,16 @@ impl CounterSource for HardwareSource {
 #[cfg(test)]
 mod tests {
     use crate::live::fake::{FakeMachine, FakeWatch};
+
+    #[test]
+    fn a_core_that_is_switched_off_and_on_was_not_throttled_anew() {
+        let (one, other) = ((Some(0), Some(0)), (Some(0), Some(1)));
+        let mut sum = super::ThrottleSum::default();
+        assert_eq!(sum.add(&[(one, 5), (other, 20_000)]), Some(0));
+        assert_eq!(sum.add(&[(one, 6)]), Some(1));
+        assert_eq!(sum.add(&[(one, 6), (other, 20_002)]), Some(3));
+        assert_eq!(super::ThrottleSum::default().add(&[]), None);
+    }
 
     /// Ticks until the thread has been heard.
     fn heard(watch: &mut FakeWatch, seconds: f64) {
@@ -243,6 +281,41 @@ mod tests {
         machine.put(&format!("{card}/current_link_width"), "1\n");
         heard(&mut watch, 60.0);
         assert_eq!(watch.value("hardware.link_width_share", "0000:02:00.0"), 0.5);
+    }
+
+    #[test]
+    fn a_sensor_that_shows_its_average_too_is_one() {
+        let machine = FakeMachine::new();
+        let hwmon = "sys/class/hwmon/hwmon2";
+        machine.ordinary().put(&format!("{hwmon}/name"), "amdgpu\n").put(&format!("{hwmon}/power1_input"), "9000000\n");
+        machine.put(&format!("{hwmon}/power1_average"), "8000000\n");
+        machine.put(&format!("{hwmon}/power2_average"), "3000000\n");
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.sampler.schema().instances("hardware"), ["amdgpu/power1", "amdgpu/power2"]);
+        assert_eq!(watch.value("hardware.power", "amdgpu/power1"), 9.0);
+        assert_eq!(watch.value("hardware.power", "amdgpu/power2"), 3.0);
+    }
+
+    #[test]
+    fn a_package_that_is_there_twice_has_the_power_of_one() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let put = |zone: &str, energy: u64| {
+            let folder = format!("sys/class/powercap/{zone}");
+            machine.put(&format!("{folder}/name"), "package-0\n");
+            machine.put(&format!("{folder}/energy_uj"), format!("{energy}\n"));
+        };
+        put("intel-rapl:0", 5_000_000);
+        put("intel-rapl-mmio:0", 1_000_000);
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        put("intel-rapl:0", 8_000_000);
+        put("intel-rapl-mmio:0", 4_000_000);
+        heard(&mut watch, 60.0);
+        assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
+        // 3 J in the 61 s between the readings
+        assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
     }
 
     #[test]
