@@ -235,9 +235,8 @@ impl ThreadScaling {
         let knee_threads = knee.threads;
         // below a rate that is no knee there is none either
         let below = points.iter().filter(|point| point.threads < knee_threads).map(|point| point.threads).max();
-        let is_unknown = |figure: &&FigureResult| {
-            figure.id == id && figure.median.is_none() && Some(figure.threads) > below
-        };
+        let is_unknown =
+            |figure: &&FigureResult| figure.id == id && figure.median.is_none() && Some(figure.threads) > below;
         let mut unknown_threads: Vec<usize> = figures.iter().filter(is_unknown).map(|figure| figure.threads).collect();
         unknown_threads.sort_unstable();
         let speedup = knee.rate / one;

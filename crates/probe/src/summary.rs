@@ -18,8 +18,7 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let seconds = outcome.seconds.max(1e-9);
     let mut both = tally.reads.latency.clone();
     both.merge(&tally.writes.latency);
-    let requests = tally.reads.requests + tally.writes.requests;
-    let bytes = tally.reads.bytes + tally.writes.bytes;
+    let (requests, bytes) = (tally.reads.requests + tally.writes.requests, tally.reads.bytes + tally.writes.bytes);
     let kernel = &outcome.kernel;
     // what the kernel counted covers a little more than the run: take it as a rate
     let per_request = |count: Option<f64>| {

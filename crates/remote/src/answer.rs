@@ -112,11 +112,23 @@ pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>
 
 /// Where the parts of an answer go.
 enum AnswerSink<'a> {
-    Grid { grid: &'a QueryGrid, row: QueryRow, each: ItemCallback<'a, QueryRow> },
+    Grid {
+        grid: &'a QueryGrid,
+        row: QueryRow,
+        each: ItemCallback<'a, QueryRow>,
+    },
     /// `begun` intervals are of the series before this one, and `of_series` are the medians of those.
-    Intervals { between: &'a mut Vec<f64>, times: &'a mut VecDeque<f64>, of_series: &'a mut Vec<f64>, begun: usize },
+    Intervals {
+        between: &'a mut Vec<f64>,
+        times: &'a mut VecDeque<f64>,
+        of_series: &'a mut Vec<f64>,
+        begun: usize,
+    },
     Names(ItemCallback<'a, String>),
-    Series { labels: Labels, each: ItemCallback<'a, Labels> },
+    Series {
+        labels: Labels,
+        each: ItemCallback<'a, Labels>,
+    },
 }
 
 impl AnswerSink<'_> {

@@ -15,7 +15,7 @@ use super::FrontSums;
 const PLACES: usize = 96;
 /// Ticks at a load that go to the same half one after another: neighbours are alike, and tell little of each other.
 const RUN: u32 = 10;
-/// A queue that changes within a tick by more than this share of the requests done, and by more than one, is no balance.
+/// A queue that changes within a tick by more than this share of the requests done, and by more than one, is unsettled.
 const MOST_CHANGE: f64 = 0.2;
 
 /// Sums by load, in two halves.
