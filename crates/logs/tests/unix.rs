@@ -308,6 +308,43 @@ fn rows_of_sar_that_cannot_be() {
     assert_eq!(read.ticks.len(), 2);
 }
 
+/// The row behind a restart, or behind the beginning of another file, does not cover the time before.
+#[test]
+fn intervals_of_sar_begin_anew_at_restarts_and_files() {
+    const COLUMNS: &str = "    %usr    %sys    %wio   %idle\n";
+    const ROW: &str = "      10       5       0      85\n";
+    let day = |date: &str| {
+        format!(
+            "SunOS db1 5.11 11.3 sun4v    {date}\n\n10:00:00{COLUMNS}10:05:00{ROW}\n\
+             10:47:00    unix restarts\n\n10:50:00{ROW}\n"
+        )
+    };
+    let read = sar(&(day("11/23/2026") + &day("11/24/2026")));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0, 180.0, 300.0, 180.0]);
+    let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text.contains(text)).count();
+    assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
+}
+
+#[test]
+fn sar_of_several_machines_is_that_of_one() {
+    let of = |host: &str, user: u32| {
+        format!(
+            "SunOS {host} 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n\
+             10:05:00      {user}       5       0      {}\n\n",
+            95 - user
+        )
+    };
+    let text = of("db1", 10) + &of("db2", 20).replace("10:05", "10:06");
+    for (host, user) in [(None, 0.1), (Some("db1"), 0.1), (Some("db2"), 0.2)] {
+        let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
+        let read = read_as("unix-sar", &text, &options);
+        assert_eq!(read.column("processor.user", "_total"), [user], "{host:?}");
+        let summary = read.summary.expect("read");
+        assert_eq!(summary.host, host.unwrap_or("db1"));
+        assert!(summary.skipped.iter().any(|s| s.because.contains("another machine")), "{host:?}");
+    }
+}
+
 /// "A blank value in any column indicates that the associated queue is empty" (AIX, sar command): such rows belong to
 /// the mean. What a cut leaves of the last line is no row.
 #[test]
