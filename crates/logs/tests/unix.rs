@@ -58,6 +58,24 @@ fn solaris_waits_and_serves() {
     assert!(disk(&read, "busy", "c1t0d0s3")[0].is_nan());
 }
 
+/// `while sleep 40; do date; iostat -xn 10 2; done`
+#[test]
+fn runs_below_the_times_of_a_loop_lose_their_first_report() {
+    const HEAD: &str = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n";
+    let report = |reads: u32| format!("{BANNER}{HEAD} {reads}.0 20.0 40.0 80.0 0.5 1.5 15.0 45.0 7 60 c1t0d0\n");
+    let run = |minute: u32, reads: u32| {
+        format!("Mon Nov 23 17:{minute:02}:00 UTC 2026\n{}{}", report(999), report(reads))
+    };
+    let text = [run(30, 1), run(31, 2), run(32, 3)].concat();
+    let read = every(&text, 10);
+    assert_eq!(disk(&read, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0], "{:?}", read.summary);
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3]);
+    let spaced = iostat(&text);
+    assert_eq!(disk(&spaced, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0]);
+    assert_eq!(spaced.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1.0; 3]);
+    assert!(spaced.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("--interval")));
+}
+
 #[test]
 fn freebsd_times_reads_and_writes_apart() {
     let new = "device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b\n\
