@@ -1,11 +1,12 @@
 //! The program over other tools' logs, from the file to the answer.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{command, diskwright, folder, said, success, text};
+use crate::common::{command, diskwright, folder, said, success, text, until};
 
 /// Twenty minutes of a server whose disk 0 has this many requests outstanding,
 /// each served in `seconds`, as Performance Monitor writes it.
@@ -181,6 +182,24 @@ fn import_keeps_a_window_and_what_is_said_of_the_machine() {
         let arguments = ["show", log, "--json", "--from", "-19s", end, "2026-11-21T19:05:14Z"];
         assert_eq!(success(&diskwright(&arguments))["window"], shown["window"], "{end}");
     }
+}
+
+/// What a named pipe holds can be read once, and whoever writes into it must not be sent away before.
+#[test]
+fn a_named_pipe_is_imported_like_a_file() {
+    let folder = folder("foreign-named-pipe");
+    let (pipe, kept) = (folder.join("pipe"), folder.join("kept"));
+    if !Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    let arguments = ["import", text(&pipe), "--to", text(&kept)];
+    let child = RefCell::new(command(&arguments).stdout(Stdio::null()).spawn().expect("the program runs"));
+    let writer = std::thread::spawn(move || fs::write(&pipe, iostat(30)));
+    until("the import of a pipe", || child.borrow_mut().try_wait().is_ok_and(|status| status.is_some()));
+    let status = child.borrow_mut().wait().expect("its exit code");
+    assert!(status.success() && writer.join().expect("the writer").is_ok(), "{status}");
+    let shown = success(&diskwright(&["show", text(&kept), "--json"]));
+    assert_eq!(shown["window"]["to"], "2026-11-21T19:05:29.000Z");
 }
 
 #[test]

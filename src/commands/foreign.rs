@@ -22,7 +22,7 @@ use super::{Failure, output, show_trace};
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
 pub struct ForeignOptions {
-    /// UTC offset of the log's local time, if it names no zone: +02:00, -330 (minutes)
+    /// UTC offset of the log's local time, if it names no zone: +02:00, +0200, -330 (minutes)
     #[arg(long, allow_hyphen_values = true, value_parser = utc_offset, value_name = "OFFSET")]
     utc_offset: Option<i32>,
     /// The machine to read from a log of several machines
@@ -53,8 +53,8 @@ impl ForeignOptions {
     }
 }
 
-/// Seconds of `+02:00`, `-3:30`, `+5`, `Z`, or of a bare number of minutes from
-/// 15 on (`-330`).
+/// Seconds of `+02:00`, `-3:30`, `+5`, `Z`, of `+0530` as `date +%z` prints it, or of a bare
+/// number of minutes from 15 on (`-330`).
 fn utc_offset(text: &str) -> Result<i32, String> {
     let wrong = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
     if matches!(text, "Z" | "z" | "0") {
@@ -72,6 +72,9 @@ fn utc_offset(text: &str) -> Result<i32, String> {
             number(hours).filter(|h| *h <= 14).ok_or_else(wrong)? * 60 + minutes
         }
         None => match number(rest).ok_or_else(wrong)? {
+            // four digits are hours and minutes: taken for minutes, +0530 would be nearly nine hours
+            clock if rest.len() == 4 && clock % 100 < 60 => clock / 100 * 60 + clock % 100,
+            _ if rest.len() == 4 => return Err(wrong()),
             hours @ 0..15 => hours * 60,
             minutes => minutes,
         },
@@ -249,10 +252,11 @@ mod tests {
     #[test]
     fn offsets_are_read_as_people_write_them() {
         let right = [("+02:00", 7200), ("-3:30", -12600), ("+5", 18000), ("Z", 0), ("-330", -19800), ("14:00", 50400)];
-        for (text, seconds) in right {
+        let of_date = [("+0530", 19800), ("-0800", -28800), ("+0000", 0), ("+1400", 50400)];
+        for (text, seconds) in right.into_iter().chain(of_date) {
             assert_eq!(utc_offset(text), Ok(seconds), "{text}");
         }
-        for wrong in ["", "+", "two", "+25:00", "1:60", "+-2", "99999"] {
+        for wrong in ["", "+", "two", "+25:00", "1:60", "+-2", "99999", "+0175", "+1500"] {
             assert!(utc_offset(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,7 +1,7 @@
 //! Which files a log was made of, so that none is read into it twice by mistake. Each
 //! import leaves a note with what the file is known by: its size, its beginning and its end.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -29,6 +29,8 @@ pub struct FileFingerprint {
 impl FileFingerprint {
     /// Of a regular file that messages call so; nothing else can be known again.
     pub fn of(path: &Path, name: String) -> Option<FileFingerprint> {
+        // opening a named pipe would take what is written to it from the reading
+        path.metadata().ok().filter(Metadata::is_file)?;
         let file = File::open(path).ok()?;
         let found = file.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?;
         let (head, tail) = ends(&file, found.len())?;

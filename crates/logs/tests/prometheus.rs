@@ -161,6 +161,20 @@ fn a_page_that_lost_its_time_is_none() {
     }
 }
 
+/// Windows' clock is in whole seconds.
+#[test]
+fn what_a_page_without_a_later_time_adds_counts_with_the_next() {
+    for clock in [10, 7] {
+        let same = node(12) + &format!("node_time_seconds {}\n", 1_700_000_000 + clock);
+        let got = run(&[timed(0), timed(10), same, timed(20)].concat(), &LogOptions::default());
+        assert_eq!(got.summary.as_ref().unwrap().ticks, 3);
+        got.near("physical_disk.reads_per_s", "sda", 100.0);
+        got.near("processor.busy", "cpu0", 0.75);
+        let because = if clock == 10 { "the same time" } else { "time goes backwards" };
+        assert!(got.skipped().iter().any(|s| s.contains(because)), "{:?}", got.skipped());
+    }
+}
+
 #[test]
 fn open_metrics_with_timestamps_exemplars_and_an_end() {
     let page = |time_s: f64, reads: f64| {

@@ -58,6 +58,24 @@ fn solaris_waits_and_serves() {
     assert!(disk(&read, "busy", "c1t0d0s3")[0].is_nan());
 }
 
+/// `while sleep 40; do date; iostat -xn 10 2; done`
+#[test]
+fn runs_below_the_times_of_a_loop_lose_their_first_report() {
+    const HEAD: &str = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n";
+    let report = |reads: u32| format!("{BANNER}{HEAD} {reads}.0 20.0 40.0 80.0 0.5 1.5 15.0 45.0 7 60 c1t0d0\n");
+    let run = |minute: u32, reads: u32| {
+        format!("Mon Nov 23 17:{minute:02}:00 UTC 2026\n{}{}", report(999), report(reads))
+    };
+    let text = [run(30, 1), run(31, 2), run(32, 3)].concat();
+    let read = every(&text, 10);
+    assert_eq!(disk(&read, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0], "{:?}", read.summary);
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3]);
+    let spaced = iostat(&text);
+    assert_eq!(disk(&spaced, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0]);
+    assert_eq!(spaced.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1.0; 3]);
+    assert!(spaced.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("--interval")));
+}
+
 #[test]
 fn freebsd_times_reads_and_writes_apart() {
     let new = "device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b\n\
@@ -306,6 +324,43 @@ fn rows_of_sar_that_cannot_be() {
     // a restart, and rows that stand above any heading
     let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n\n10:07:00    unix restarts\n\n{good}"));
     assert_eq!(read.ticks.len(), 2);
+}
+
+/// The row behind a restart, or behind the beginning of another file, does not cover the time before.
+#[test]
+fn intervals_of_sar_begin_anew_at_restarts_and_files() {
+    const COLUMNS: &str = "    %usr    %sys    %wio   %idle\n";
+    const ROW: &str = "      10       5       0      85\n";
+    let day = |date: &str| {
+        format!(
+            "SunOS db1 5.11 11.3 sun4v    {date}\n\n10:00:00{COLUMNS}10:05:00{ROW}\n\
+             10:47:00    unix restarts\n\n10:50:00{ROW}\n"
+        )
+    };
+    let read = sar(&(day("11/23/2026") + &day("11/24/2026")));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0, 180.0, 300.0, 180.0]);
+    let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text.contains(text)).count();
+    assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
+}
+
+#[test]
+fn sar_of_several_machines_is_that_of_one() {
+    let of = |host: &str, user: u32| {
+        format!(
+            "SunOS {host} 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n\
+             10:05:00      {user}       5       0      {}\n\n",
+            95 - user
+        )
+    };
+    let text = of("db1", 10) + &of("db2", 20).replace("10:05", "10:06");
+    for (host, user) in [(None, 0.1), (Some("db1"), 0.1), (Some("db2"), 0.2)] {
+        let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
+        let read = read_as("unix-sar", &text, &options);
+        assert_eq!(read.column("processor.user", "_total"), [user], "{host:?}");
+        let summary = read.summary.expect("read");
+        assert_eq!(summary.host, host.unwrap_or("db1"));
+        assert!(summary.skipped.iter().any(|s| s.because.contains("another machine")), "{host:?}");
+    }
 }
 
 /// "A blank value in any column indicates that the associated queue is empty" (AIX, sar command): such rows belong to

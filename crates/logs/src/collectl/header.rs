@@ -19,9 +19,14 @@ pub struct CollectlHeader {
 }
 
 impl CollectlHeader {
+    /// True for the first line of a head.
+    pub fn begins(line: &str) -> bool {
+        line.starts_with("# Collectl:")
+    }
+
     /// Takes a line; true for the first line of a head.
     pub fn take(&mut self, line: &str) -> bool {
-        if line.starts_with("# Collectl:") {
+        if CollectlHeader::begins(line) {
             *self = CollectlHeader::default();
             return true;
         }

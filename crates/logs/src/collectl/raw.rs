@@ -62,6 +62,8 @@ struct RawLog<'b, 'c> {
     tables: ProcessTables,
     current: Option<i64>,
     before_ns: Option<i64>,
+    /// The first sample of a run: what it covers is not known.
+    is_first: bool,
     chosen: Option<String>,
     /// Lines up to the next moment are left out, which was told.
     is_passing: bool,
@@ -83,6 +85,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         tables: ProcessTables::default(),
         current: None,
         before_ns: None,
+        is_first: true,
         chosen: options.host.clone(),
         is_passing: false,
         is_announced: false,
@@ -104,9 +107,14 @@ impl RawLog<'_, '_> {
     fn line(&mut self, lines: &LineCursor<'_>) {
         let line = lines.line();
         if header::is_of_head(line) {
-            if self.header.take(&lines.text()) {
+            let text = lines.text();
+            // the sample above is of the head above
+            if CollectlHeader::begins(&text) {
                 self.hand_over(lines);
+            }
+            if self.header.take(&text) {
                 self.is_passing = false;
+                self.is_first = true;
                 self.totals.forget();
                 self.known.clear();
                 self.before.clear();
@@ -224,9 +232,10 @@ impl RawLog<'_, '_> {
             self.is_announced = true;
             self.batch.topology(time_ns, &self.header.machine);
         }
-        let since = self.before_ns.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
+        let before = self.before_ns.filter(|_| !self.is_first);
+        let since = before.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
         self.row.emit(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.context()));
-        self.before_ns = Some(time_ns);
+        (self.before_ns, self.is_first) = (Some(time_ns), false);
     }
 
     fn hand_processes_over(&mut self, time_ns: i64) {

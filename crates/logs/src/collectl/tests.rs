@@ -148,6 +148,19 @@ fn a_recording_gives_totals_of_each_tick() {
 }
 
 #[test]
+fn what_was_between_two_recordings_is_nobodys_time() {
+    let later = (sample(10, 100) + &sample(20, 200)).replace(">>> 17952447", ">>> 17952735");
+    let read = run(&(recording() + HEAD + &later));
+    let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+    assert_eq!(lengths, [0, 10, 10, 0, 10]);
+    assert_eq!(read.column("system.blocked", "")[3], 2.0);
+    assert!(read.notes.iter().any(|n| n.kind == Note::GAP), "{:?}", read.notes);
+    // the last sample above a head is of the head before: its machine and its clock
+    let one = run(&(HEAD.to_owned() + &sample(10, 100) + HEAD));
+    assert_eq!(one.summary.unwrap().host, "db1");
+}
+
+#[test]
 fn broken_recordings() {
     for (wrong, because) in [
         (sample(40, 50), "totals went back"),

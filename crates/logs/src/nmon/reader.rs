@@ -162,7 +162,8 @@ impl NmonLog<'_, '_> {
     fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
         let value = |index: usize| cells.get(index).map(|c| c.trim().to_owned()).unwrap_or_default();
         match cells.get(1).map(String::as_str) {
-            Some("progname") => {
+            // in a sorted file, where no section stands above it, the host and others come before it
+            Some("progname") if !self.sections.is_empty() => {
                 self.end_of_run(lines);
                 self.machine = Topology::default();
                 self.sections.clear();

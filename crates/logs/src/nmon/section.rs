@@ -100,7 +100,9 @@ impl NmonSection {
                 continue;
             }
             let mut target = target(tag, name);
-            if !is_file && disk_of(name).is_some_and(|disk| disks.contains(disk.as_str())) {
+            // the disk may stand at the end of the section's part before (`DISKBUSY` of `DISKBUSY1`)
+            let is_there = |disk: String| disks.contains(disk.as_str()) || row.find(&target.counter, &disk).is_some();
+            if !is_file && disk_of(name).is_some_and(is_there) {
                 target = target.of_partition();
             }
             let column = row.target(&target).filter(|column| taken.insert(*column));

@@ -78,9 +78,25 @@ fn a_sorted_file_says_the_same() {
     let whole = recording(3);
     let mut lines: Vec<&str> = whole.lines().collect();
     lines.sort_unstable();
-    let read = run(&(lines.join("\n") + "\n"));
+    let sorted = lines.join("\n") + "\n";
+    let read = run(&sorted);
     expect_linux(&read);
-    assert_eq!(read.summary.unwrap().skipped.len(), 0);
+    let summary = read.summary.unwrap();
+    assert_eq!((summary.host.as_str(), summary.skipped.len()), ("db1", 0));
+    // the host stands above the program there
+    let options = LogOptions { host: Some("db1".into()), ..LogOptions::default() };
+    assert_eq!(run_with(sorted.as_bytes(), &options).ticks.len(), 3);
+}
+
+#[test]
+fn partitions_whose_disk_ends_the_part_before_are_no_disks() {
+    let next = "DISKREAD1,Disk Read KB/s 1 db1,sda2,sdz,sdz1\n";
+    let text = recording(2).replace("DISKREAD1,Disk Read KB/s 1 db1,sdz\n", next);
+    let read = run(&text.replace(",7.0\nJFSFILE", ",7.0,8.0,9.0\nJFSFILE"));
+    assert_eq!(read.column("logical_disk.read_bytes_per_s", "sda2"), [7168.0; 2]);
+    assert_eq!(read.column("physical_disk.read_bytes_per_s", "sdz"), [8192.0; 2]);
+    assert_eq!(read.column("logical_disk.read_bytes_per_s", "sdz1"), [9216.0; 2]);
+    assert!(read.column("physical_disk.read_bytes_per_s", "sda2").iter().all(|v| v.is_nan()));
 }
 
 #[test]

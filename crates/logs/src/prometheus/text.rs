@@ -328,6 +328,10 @@ impl<'b, 'a> Pages<'b, 'a> {
             (self.only, self.last_ns) = (None, None);
             self.raws.iter_mut().for_each(|raw| raw.page_before = 0);
         }
+        if self.last_ns.is_some_and(|last| time_ns <= last) {
+            self.drop_page(time_ns);
+            return Ok(());
+        }
         let elapsed_ns = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
         self.hand_over_first(None);
         if self.schema.series.len() != self.targets.len() {
@@ -346,11 +350,24 @@ impl<'b, 'a> Pages<'b, 'a> {
             None => self.only = Some((time_ns, row)),
             Some(_) => self.batch.tick(&self.schema, time_ns, None, &row),
         }
-        self.last_ns = Some(self.last_ns.map_or(time_ns, |last| last.max(time_ns)));
+        self.last_ns = Some(time_ns);
         self.page += 1;
         self.fresh = false;
         (self.first, self.stamp_ns, self.clock_ns) = (None, None, None);
         Ok(())
+    }
+
+    /// Forgets a page that is not later than the one before: what was added up to it counts with the next page.
+    fn drop_page(&mut self, time_ns: i64) {
+        let is_same = self.last_ns == Some(time_ns);
+        let because = if is_same { "a second page with the same time" } else { "time goes backwards" };
+        self.batch.skip(format!("{}page {}", self.place, self.page), because);
+        let page = self.page;
+        for raw in self.raws.iter_mut().filter(|raw| raw.page == page) {
+            (raw.value, raw.page) = (raw.before, raw.page_before);
+        }
+        self.fresh = false;
+        (self.first, self.stamp_ns, self.clock_ns) = (None, None, None);
     }
 
     fn hand_over_first(&mut self, elapsed_ns: Option<u64>) {

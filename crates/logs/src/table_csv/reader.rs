@@ -152,6 +152,22 @@ impl CsvTable<'_, '_> {
         self.row.target(&target)
     }
 
+    /// Other headings in the midst of a table, where several stand one behind the other: rows below are theirs.
+    fn take_headings(&mut self, lines: &LineCursor<'_>) -> bool {
+        let texts = cells::texts(lines.line(), self.head.delimiter);
+        let is_same = |cell: usize| {
+            texts.get(cell).is_some_and(|text| !text.is_empty() && Some(text) == self.head.headings.get(cell))
+        };
+        let is_heading = is_same(self.head.time) && self.head.clock.is_none_or(is_same);
+        if lines.is_cut() || !is_heading || texts == self.head.headings {
+            return false;
+        }
+        self.head.headings = texts;
+        self.plan.clear();
+        self.plan();
+        true
+    }
+
     /// An error that lists the columns, where none is known.
     fn check_known(&self, file: &str) -> Result<(), LogError> {
         if self.has_known {
@@ -179,6 +195,10 @@ impl CsvTable<'_, '_> {
     fn wide(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let (bytes, length) = lines.padded();
         let fit = cells::numbers(bytes, length, self.head.delimiter, &self.plan, &mut self.row.cells);
+        if fit.odd > 0 && self.take_headings(lines) {
+            self.row.clear();
+            return Ok(());
+        }
         if fit.odd > 0 || self.has_groups(lines.line()) {
             self.with_units(lines);
         }

@@ -37,6 +37,19 @@ fn a_panel_of_grafana_with_names_by_hand() {
 }
 
 #[test]
+fn tables_one_behind_the_other_have_their_own_columns() {
+    let text = "Time,sda reads,sda busy\n2026-11-21 07:05:00,10,45\n2026-11-21 07:06:00,20,40\n\
+        Time,sda busy,sda reads,sdb reads\n2026-11-21 07:07:00,50,30,7\n";
+    let options = named(&["* reads=physical_disk.reads_per_s", "* busy=physical_disk.busy:*:%"]);
+    let read = run_with(text.as_bytes(), &options);
+    assert_eq!(seconds(&read), [0, 60, 120]);
+    assert_eq!(read.column("physical_disk.reads_per_s", "sda"), [10.0, 20.0, 30.0]);
+    assert_eq!(read.column("physical_disk.busy", "sda"), [0.45, 0.4, 0.5]);
+    assert_eq!(read.column("physical_disk.reads_per_s", "sdb")[2], 7.0);
+    assert_eq!(read.summary.unwrap().skipped.len(), 0);
+}
+
+#[test]
 fn date_and_time_of_day_may_stand_in_two_columns() {
     for (date, clock) in [("Date", "Time"), ("day", "hour"), ("", "")] {
         for day in ["2026-11-21", "11/21/2026", "\"2026-11-21\""] {

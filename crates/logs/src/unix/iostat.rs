@@ -23,6 +23,11 @@ const COUNTED: &str = "the reports have no times: they are counted from 1970 wit
                        right, times of day are not";
 const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
+/// Said of reports that only follow a time, and their distance.
+const SPACED: &str = "several reports stand below each time: they are counted from it, a second apart (--interval \
+                      tells their distance)";
+const SPACE_NS: i64 = 1_000_000_000;
+
 pub(super) fn recognise(head: &InputHead<'_>) -> bool {
     head.lines().any(|line| {
         let line = joined(&line);
@@ -82,6 +87,10 @@ struct UnixIostatLog<'b, 'c> {
     idle: IdleDisks,
     stamp: Option<StampLine>,
     has_times: bool,
+    /// Times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since boot.
+    is_loop: bool,
+    /// Nothing told their distance.
+    is_spaced: bool,
     /// Rows of this report, and reports before it.
     rows: u64,
     reports: u64,
@@ -109,6 +118,8 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         idle: IdleDisks::default(),
         stamp: None,
         has_times: false,
+        is_loop: false,
+        is_spaced: false,
         rows: 0,
         reports: 0,
         last_ns: None,
@@ -308,13 +319,15 @@ impl UnixIostatLog<'_, '_> {
             return Ok(());
         }
         self.rows = 0;
+        let is_stamped = self.stamp.is_some();
+        self.is_loop |= self.reports == 1 && self.has_times && !is_stamped;
         let Some(time_ns) = self.moment()? else {
             self.row.clear();
             return Ok(());
         };
         let since = self.last_ns.map(|last| time_ns.saturating_sub(last));
         self.reports += 1;
-        if self.reports == 1 {
+        if self.reports == 1 || self.is_loop && is_stamped {
             self.last_ns = Some(time_ns);
             self.row.clear();
             self.skip("the first report of iostat covers the time since boot");
@@ -325,7 +338,8 @@ impl UnixIostatLog<'_, '_> {
             self.skip("a report that is not later than the previous one");
             return Ok(());
         }
-        let elapsed_s = since.map(|since| since as f64 * 1e-9);
+        // a second that was assumed makes no rate of an amount
+        let elapsed_s = since.filter(|_| !self.is_spaced).map(|since| since as f64 * 1e-9);
         for UnixDiskRow { system, disk, names, cells } in &disks {
             columns::put(&mut self.row, *system, disk, names, cells, elapsed_s);
         }
@@ -351,6 +365,12 @@ impl UnixIostatLog<'_, '_> {
                     self.batch.note(Note::new(0, Note::WARNING, COUNTED));
                     self.batch.times_are(TimeBasis::Counted);
                     Ok(Some(0))
+                }
+                (Some(last), None) if self.is_loop => {
+                    if !std::mem::replace(&mut self.is_spaced, true) {
+                        self.batch.note(Note::new(last, Note::WARNING, SPACED));
+                    }
+                    Ok(Some(last.saturating_add(SPACE_NS)))
                 }
                 _ if self.has_times => {
                     self.skip("a report without a time");

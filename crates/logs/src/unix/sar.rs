@@ -20,6 +20,8 @@ use crate::{InputHead, LogInput, LogOptions};
 /// Values that are held at most, for tables are joined by time.
 const MOST_VALUES: usize = 16 << 20;
 const KIB: f64 = 1024.0;
+const RESTARTED: &str = "the machine was restarted";
+const BEGUN: &str = "nothing was recorded up to the beginning of the next file of sar";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SarSystem {
@@ -82,11 +84,15 @@ pub(super) fn recognise(head: &InputHead<'_>) -> bool {
 struct UnixSarLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
-    options: &'c LogOptions,
     clock: SysstatClock,
     order: NumericDateOrder,
     system: SarSystem,
+    /// The machine to read: the user's, else the first.
+    chosen: Option<String>,
+    /// The machine that is read, once its first line was there.
     host: String,
+    /// Below the first line of another machine.
+    is_of_other: bool,
     /// Midnight of the first line's date, seconds since 1970; days since then in this table.
     midnight: i64,
     days: i64,
@@ -98,8 +104,8 @@ struct UnixSarLog<'b, 'c> {
     blank_ns: Option<i64>,
     /// The row's time.
     time_ns: Option<i64>,
-    /// When the first interval began: the time beside the first headings.
-    start_ns: Option<i64>,
+    /// When intervals began that are not those since the row before, and why: beside headings, and at restarts.
+    starts: BTreeMap<i64, &'static str>,
     /// What was found by time: counter, instance, value.
     rows: BTreeMap<i64, Vec<(&'static str, u32, f64)>>,
     instances: Vec<String>,
@@ -115,12 +121,13 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
     let mut log = UnixSarLog {
         file: stream.name().to_owned(),
         batch,
-        options,
         clock: SysstatClock::new(options),
         // a clock of whole days stands beside American dates here
         order: if date.is_empty() { time::order(&head, date) } else { NumericDateOrder::MonthFirst },
         system: SarSystem::Solaris,
+        chosen: options.host.clone(),
         host: String::new(),
+        is_of_other: false,
         midnight: 0,
         days: 0,
         last_clock: 0,
@@ -128,7 +135,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         ends: Vec::new(),
         blank_ns: None,
         time_ns: None,
-        start_ns: None,
+        starts: BTreeMap::new(),
         rows: BTreeMap::new(),
         instances: vec![String::new()],
         held: 0,
@@ -146,29 +153,35 @@ impl UnixSarLog<'_, '_> {
         self.batch.skip(format!("line {}", self.line), because);
     }
 
+    /// The first line of a file of sar, of which a log may hold several.
+    fn begin_file(&mut self, system: &str, host: &str, date: &str) {
+        let chosen = self.chosen.get_or_insert_with(|| host.to_owned());
+        self.is_of_other = !same_host(chosen, host);
+        if self.is_of_other {
+            return self.batch.skip_host(format!("line {}", self.line), host);
+        }
+        if self.host.is_empty() {
+            host.clone_into(&mut self.host);
+        }
+        self.system = match system {
+            "AIX" => SarSystem::Aix,
+            "HP-UX" => SarSystem::HpUx,
+            _ => SarSystem::Solaris,
+        };
+        self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
+        (self.table, self.time_ns, self.days) = (None, None, 0);
+    }
+
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(time_ns) = self.blank_ns.take() {
             self.hold(time_ns, "", vec![(QUEUE, 0.0)])?;
         }
         if let Some((system, host, date)) = first_line(text) {
-            let wanted = self.options.host.clone().unwrap_or_else(|| self.host.clone());
-            if !self.host.is_empty() && !same_host(&wanted, host) {
-                self.batch.skip_host(format!("line {}", self.line), host);
-            }
-            if self.host.is_empty() {
-                host.clone_into(&mut self.host);
-            }
-            self.system = match system {
-                "AIX" => SarSystem::Aix,
-                "HP-UX" => SarSystem::HpUx,
-                _ => SarSystem::Solaris,
-            };
-            self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
-            (self.table, self.time_ns, self.days) = (None, None, 0);
+            self.begin_file(system, host, date);
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if words.is_empty() || text.starts_with("System configuration") {
+        if words.is_empty() || self.is_of_other || text.starts_with("System configuration") {
             return Ok(());
         }
         if words[0] == "Average" {
@@ -184,25 +197,34 @@ impl UnixSarLog<'_, '_> {
         };
         let rest = &words[taken..];
         let is_queue = self.table.as_ref().is_some_and(|(table, _)| *table == UnixSarTable::Queue);
-        if rest.is_empty() && !is_queue || rest.contains(&"restarts") {
+        if rest.is_empty() && !is_queue {
             self.time_ns = None;
+            return Ok(());
+        }
+        if rest.contains(&"restarts") {
+            self.time_ns = None;
+            let restart = self.moment(clock);
+            self.starts.insert(restart, RESTARTED);
             return Ok(());
         }
         if let Some(found) = table(rest) {
             self.ends = ends(text).split_off(taken);
             self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
             (self.days, self.last_clock, self.time_ns) = (0, clock, None);
-            if self.start_ns.is_none() {
-                let local = self.midnight + clock;
-                self.start_ns = Some(self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch));
-            }
+            let start = self.moment(clock);
+            self.starts.entry(start).or_insert(BEGUN);
             return Ok(());
         }
+        self.time_ns = Some(self.moment(clock));
+        if is_queue { self.queues(rest, &ends(text)[taken..]) } else { self.row(rest) }
+    }
+
+    /// UTC of a time of day in a table, whose rows may pass midnight.
+    fn moment(&mut self, clock: i64) -> i64 {
         self.days += i64::from(clock + DAY / 2 < self.last_clock);
         self.last_clock = clock;
         let local = self.midnight + self.days * DAY + clock;
-        self.time_ns = Some(self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch));
-        if is_queue { self.queues(rest, &ends(text)[taken..]) } else { self.row(rest) }
+        self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch)
     }
 
     /// A row of queues, some of whose cells may be blank; `places` is where its cells end.
@@ -285,7 +307,7 @@ impl UnixSarLog<'_, '_> {
 
     fn hand_over(&mut self) {
         let mut row = LevelRow::default();
-        let (mut before, mut is_announced) = (self.start_ns, false);
+        let (mut before, mut is_announced): (Option<i64>, bool) = (None, false);
         for (time_ns, values) in std::mem::take(&mut self.rows) {
             for (counter, instance, value) in values {
                 row.put(counter, &self.instances[instance as usize], value);
@@ -293,6 +315,14 @@ impl UnixSarLog<'_, '_> {
             if !is_announced {
                 is_announced = true;
                 self.batch.topology(time_ns, &Topology { host: self.host.clone(), ..Topology::default() });
+            }
+            if let Some((&start, because)) = self.starts.range(..time_ns).next_back()
+                && before.is_none_or(|before| before < start)
+            {
+                if before.is_some() {
+                    self.batch.note(Note::new(start, Note::GAP, *because));
+                }
+                before = Some(start);
             }
             let elapsed = before.and_then(|before| u64::try_from(time_ns.saturating_sub(before)).ok());
             row.emit(self.batch, time_ns, elapsed);
