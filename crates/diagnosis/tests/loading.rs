@@ -278,3 +278,19 @@ fn texts_on_limits_claim_nothing_of_what_lies_beside_them() {
         assert!(wrong.is_empty(), "{claim}: {wrong:?}");
     }
 }
+
+/// A title says that a disk could do more only where a probe measured it, or the disk itself reports it.
+#[test]
+fn titles_claim_spare_capacity_only_where_it_is_known() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    let mut claiming = 0;
+    for rule in &pack.rules {
+        if !["could serve more", "capacity to spare"].iter().any(|claim| rule.title.contains(claim)) {
+            continue;
+        }
+        let known = |id: &str| id.contains(".ceiling.") || id.ends_with(".utilisation");
+        assert!(rule.conditions().any(|condition| known(&condition.quantity.counter.id)), "{}", rule.id);
+        claiming += 1;
+    }
+    assert!(claiming > 0);
+}
