@@ -294,3 +294,15 @@ fn titles_claim_spare_capacity_only_where_it_is_known() {
     }
     assert!(claiming > 0);
 }
+
+/// Only a trace shows whether the arm moves: a copy in sequence waits for the transfer of its large requests.
+#[test]
+fn only_rules_on_a_trace_blame_the_arm() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    for rule in &pack.rules {
+        let is_traced = rule.conditions().any(|condition| condition.quantity.counter.id.ends_with(".sequential_share"));
+        assert!(is_traced || !rule.title.contains("the disk arm"), "{}: {}", rule.id, rule.title);
+        let claims = ["pays seek", "every request. More disks"];
+        assert!(is_traced || !claims.iter().any(|claim| rule.explain.contains(claim)), "{}: {}", rule.id, rule.explain);
+    }
+}
