@@ -136,6 +136,8 @@ fn a_full_filesystem_is_told_and_an_image_is_not() {
         assert_eq!(told(full), ["Begin filesystem.full /srv"], "{full:?}");
     }
     assert_eq!(told([5e10, 1e11, 0.0, 6e6]), ["Begin filesystem.inodes-used /srv"]);
+    let almost = Machine::new(SPACE).last(120, &[9e9, 1e12, 5e6, 6e6]);
+    assert!(almost[0].alert.sentence.contains("almost full"), "{}", almost[0].alert.sentence);
     // both at once are one alert
     assert_eq!(told([4096.0, 1e11, 2.0, 6e6]), ["Begin filesystem.full /srv", "Also filesystem.full /srv"]);
 }

@@ -299,7 +299,7 @@ impl<'a> NodeBuilder<'a> {
             Pseudo::RefaultShare => self.refault_share(),
             Pseudo::PagingUnseen => Ok(self.paging_unseen()),
             // settled at the end of the window; see the program's operands
-            Pseudo::LightLoad | Pseudo::BusySteadiness => Err(missing()),
+            Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness => Err(missing()),
             // no quantities of a tick; alerts have them
             Pseudo::VerdictConfidence | Pseudo::TicksOverdue => Err(missing()),
         }

@@ -322,7 +322,7 @@ fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'
         let gap = queue.weights[tick].is_nan() || value.weights[tick].is_nan();
         let length = queue.values[tick];
         match statistic.kind {
-            Pseudo::LightLoad if !gap => {
+            Pseudo::LightLoad | Pseudo::LightLoadBytes if !gap => {
                 if let Some(light) = LIGHT_QUEUES.iter().position(|most| length <= *most) {
                     statistic.light[light].one(times.number + tick, value.values[tick], value.weights[tick]);
                 }

@@ -445,6 +445,7 @@ impl<'a> ProgramBuilder<'a, '_> {
     fn statistic(&mut self, kind: Pseudo, place: &RuleScope<'a>, group: &mut ProgramGroup) -> Result<usize, Absence> {
         let value = match kind {
             Pseudo::LightLoad => "avg_s_per_transfer",
+            Pseudo::LightLoadBytes => "avg_bytes_per_transfer",
             _ => "transfers_per_s",
         };
         let mut node = |short: &str| {

@@ -57,6 +57,8 @@ pub enum Pseudo {
     TicksOverdue,
     /// Seconds a transfer while little is asked; of the window.
     LightLoad,
+    /// Bytes of a transfer while little is asked; of the window.
+    LightLoadBytes,
     /// Coefficient of variation of the transfers a second while requests queue; of the window.
     BusySteadiness,
 }
@@ -64,7 +66,7 @@ pub enum Pseudo {
 impl Pseudo {
     /// True where the value is one of the whole window, known at its end.
     pub fn is_of_window(self) -> bool {
-        matches!(self, Pseudo::LightLoad | Pseudo::BusySteadiness)
+        matches!(self, Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness)
     }
 }
 
@@ -312,6 +314,13 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "Mean seconds per transfer, weighted by transfers, over the ticks with at most 0.5 requests in flight: the \
          response time of the device standalone. If no tick was that quiet, at most 1 and then at most 2 requests in \
          flight; that is never less than the standalone response time. No value without such ticks.",
+    ),
+    entry(
+        Pseudo::LightLoadBytes,
+        "light_load_bytes",
+        DISK,
+        "bytes",
+        "Mean bytes per transfer over the ticks of light_load_s: the requests that it is the response time of.",
     ),
     entry(
         Pseudo::BusySteadiness,

@@ -29,7 +29,7 @@ impl Statistic {
     /// Its value at the end of the window.
     pub fn value(&self) -> Option<f64> {
         match self.kind {
-            Pseudo::LightLoad => self.light.iter().find_map(LaneSums::mean),
+            Pseudo::LightLoad | Pseudo::LightLoadBytes => self.light.iter().find_map(LaneSums::mean),
             _ => self.levels.steadiness(),
         }
     }

@@ -85,6 +85,7 @@ fn short(id: &str) -> String {
         "ceiling.latency_ratio" => return "latency relative to queue depth 1".into(),
         "busy_steadiness" => return "how the rate varies while requests queue".into(),
         "light_load_s" => return "response time at light load".into(),
+        "light_load_bytes" => return "size of a request at light load".into(),
         _ => {}
     }
     let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");

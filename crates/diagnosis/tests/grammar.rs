@@ -386,6 +386,28 @@ fn a_cap_is_seen_after_a_burst_with_little_waiting() {
 }
 
 #[test]
+fn larger_requests_under_load_are_no_cap() {
+    // 100 reads a second of 4 KiB and 0.1 ms, then 1,000 a second with a queue of 4
+    let found = |late_bytes: f64| -> Vec<String> {
+        let recording = Recording::new(30)
+            .with("physical_disk.reads", "vda", |i| if i < 10 { 100.0 } else { 1000.0 })
+            .with("physical_disk.writes", "vda", |_| 0.0)
+            .with("physical_disk.read_bytes", "vda", move |i| if i < 10 { 409_600.0 } else { 1000.0 * late_bytes })
+            .with("physical_disk.write_bytes", "vda", |_| 0.0)
+            .with("physical_disk.read_time_s", "vda", |i| if i < 10 { 0.01 } else { 4.0 })
+            .with("physical_disk.write_time_s", "vda", |_| 0.0)
+            .with("physical_disk.weighted_time_s", "vda", |i| if i < 10 { 0.01 } else { 4.0 });
+        recording.by_default().findings.iter().map(|finding| finding.rule.clone()).collect()
+    };
+    let as_large = found(4096.0);
+    assert!(as_large.iter().any(|rule| rule == "throttle.volume-cap"), "{as_large:?}");
+    // half a gigabyte a second may be all that the disk can do
+    let larger = found(524_288.0);
+    assert!(larger.iter().all(|rule| rule != "throttle.volume-cap"), "{larger:?}");
+    assert!(larger.iter().any(|rule| rule == "disk.larger-under-load"), "{larger:?}");
+}
+
+#[test]
 fn a_slow_member_stands_out_from_its_fellows() {
     let set = |slow: f64| {
         Recording::new(20)

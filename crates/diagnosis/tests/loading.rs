@@ -278,3 +278,31 @@ fn texts_on_limits_claim_nothing_of_what_lies_beside_them() {
         assert!(wrong.is_empty(), "{claim}: {wrong:?}");
     }
 }
+
+/// A title says that a disk could do more only where a probe measured it, or the disk itself reports it.
+#[test]
+fn titles_claim_spare_capacity_only_where_it_is_known() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    let mut claiming = 0;
+    for rule in &pack.rules {
+        if !["could serve more", "capacity to spare"].iter().any(|claim| rule.title.contains(claim)) {
+            continue;
+        }
+        let known = |id: &str| id.contains(".ceiling.") || id.ends_with(".utilisation");
+        assert!(rule.conditions().any(|condition| known(&condition.quantity.counter.id)), "{}", rule.id);
+        claiming += 1;
+    }
+    assert!(claiming > 0);
+}
+
+/// Only a trace shows whether the arm moves: a copy in sequence waits for the transfer of its large requests.
+#[test]
+fn only_rules_on_a_trace_blame_the_arm() {
+    let pack = Pack::load("default.toml", include_str!("../../../rules/default.toml")).unwrap();
+    for rule in &pack.rules {
+        let is_traced = rule.conditions().any(|condition| condition.quantity.counter.id.ends_with(".sequential_share"));
+        assert!(is_traced || !rule.title.contains("the disk arm"), "{}: {}", rule.id, rule.title);
+        let claims = ["pays seek", "every request. More disks"];
+        assert!(is_traced || !claims.iter().any(|claim| rule.explain.contains(claim)), "{}: {}", rule.id, rule.explain);
+    }
+}

@@ -42,6 +42,7 @@ pub struct MetricSource {
     /// The label that names the instance; `None` where there is one only.
     pub label: Option<String>,
     form: Option<String>,
+    strip: Option<String>,
     except: Vec<(String, Vec<String>)>,
     /// What becomes of the value.
     pub how: MetricConversion,
@@ -72,6 +73,7 @@ impl MetricSource {
         }
         let Some(name) = &self.label else { return Some(String::new()) };
         let value = label(name).unwrap_or_default();
+        let value = self.strip.as_deref().and_then(|start| value.strip_prefix(start)).unwrap_or(value);
         Some(match &self.form {
             // a name that has the form already stays as it is
             Some(form) if value != "_total" && !value.starts_with(form.trim_end_matches("{}")) => {
@@ -186,6 +188,7 @@ struct Family {
     prefix: String,
     label: String,
     form: Option<String>,
+    strip: Option<String>,
     #[serde(default)]
     except: HashMap<String, Vec<String>>,
 }
@@ -313,6 +316,7 @@ fn source(
     Ok(MetricSource {
         label: family.map(|f| f.label.clone()),
         form: family.and_then(|f| f.form.clone()),
+        strip: family.and_then(|f| f.strip.clone()),
         except: family.map(|f| f.except.clone().into_iter().collect()).unwrap_or_default(),
         metric,
         only,
@@ -334,6 +338,7 @@ fn own_sources() -> impl Iterator<Item = MetricSource> {
         counter: counter.id.clone(),
         label: Some(label_name(counter.object()).to_owned()),
         form: None,
+        strip: None,
         except: Vec::new(),
         how: if counter.kind == CounterKind::Total { MetricConversion::Added } else { MetricConversion::Level },
         scale: 1.0,
@@ -384,6 +389,25 @@ mod tests {
         assert_eq!(instance("node_filesystem_size_bytes", &root)[0].1, "/");
         let shm = [("mountpoint", "/dev/shm"), ("fstype", "tmpfs")];
         assert!(instance("node_filesystem_size_bytes", &shm).is_empty());
+    }
+
+    #[test]
+    fn a_healthy_drive_is_not_a_failing_one() {
+        let healthy = only("smartmon_device_smart_healthy");
+        assert_eq!((healthy.counter.as_str(), healthy.complement), ("physical_disk.failing", true));
+        let sda = instance("smartmon_device_smart_healthy", &[("disk", "/dev/sda"), ("type", "sat")]);
+        assert_eq!(sda, [("physical_disk.failing".to_owned(), "sda".to_owned())]);
+    }
+
+    #[test]
+    fn each_mount_and_each_memory_controller_is_an_instance_of_its_own() {
+        for export in ["nas:/home", "nas:/srv"] {
+            let mount = instance("node_mountstats_nfs_total_read_bytes_total", &[("export", export)]);
+            assert_eq!(mount.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), [export]);
+        }
+        let memory = instance("node_edac_correctable_errors_total", &[("controller", "0")]);
+        assert_eq!(memory, [("hardware.corrected_memory_errors".to_owned(), "mc0".to_owned())]);
+        assert!(only("node_cpu_core_throttles_total").sum);
     }
 
     #[test]
