@@ -110,4 +110,11 @@ fn pages_and_charts_are_written() {
     assert!(fs::read_to_string(folder.join("r.svg")).unwrap().starts_with("<svg xmlns="));
     assert!(diskwright(&folder, &["compare", "a.json", "b.json", "-o", "c.html"]).status.success());
     assert!(fs::read_to_string(folder.join("c.html")).unwrap().contains("Figure by figure"));
+    // on standard output a page stands alone, with --json too
+    for more in [&[][..], &["--json"]] {
+        let done = diskwright(&folder, &[&["compare", "a.json", "b.json", "-o", "-"][..], more].concat());
+        let page = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && page.starts_with("<!DOCTYPE html>"), "{}", said(&done));
+        assert!(page.trim_end().ends_with("</html>") && !page.contains("\"schema\""), "{page}");
+    }
 }

@@ -113,6 +113,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.output {
         page(file, &comparison, [&first, &second], beside)?;
     }
+    if output_file::is_any_stdout(&arguments.output) {
+        return Ok(());
+    }
     if arguments.json {
         let mut document = serde_json::to_value(&comparison)?;
         if let Value::Object(fields) = &mut document {
@@ -122,9 +125,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             fields.insert("latency".into(), latency.unwrap_or_default().into());
         }
         return output::json(&document);
-    }
-    if arguments.output.as_deref().is_some_and(output_file::is_stdout) {
-        return Ok(());
     }
     let most = if arguments.all { usize::MAX } else { ROWS };
     let style = output::wide_style();
