@@ -86,7 +86,8 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let mut lines = Vec::new();
     if summary.devices.len() > MOST {
-        lines.push(format!("and {} more devices (--json shows all)", summary.devices.len() - MOST));
+        let more = plural((summary.devices.len() - MOST) as u64, "more device", "more devices");
+        lines.push(format!("and {more} (--json shows all)"));
     }
     lines.push(format!(
         "planned for: {} reads/s of {}, {} writes/s of {} (percentile {}, times {})",
