@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceClass;
 
-use super::percent;
+use super::{filled, percent};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::health::HealthLoad;
 use crate::scene::HostScene;
@@ -88,7 +88,7 @@ pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
         }
         let days = left_s.map(|left| counted((left / DAY_S).round(), "day", "days"));
         let end = days.map_or(String::new(), |days| format!("; at the log's rate the rest lasts {days}"));
-        Ok(Proposal::new(format!("{} of the rated life used{end}", percent(wear))).propose())
+        Ok(Proposal::new(format!("{} of the rated life used{end}", filled(wear))).propose())
     }))
 }
 
