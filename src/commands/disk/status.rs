@@ -66,7 +66,7 @@ fn changed_line(drive: &Value) -> String {
     }
     for (key, what) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
         if number(key) > 0.0 {
-            how.push(format!("{} % of its {what} fail", 100.0 * number(key)));
+            how.push(format!("{} of its {what} fail", display(number(key), "fraction")));
         }
     }
     format!("  {:<12} {}\n", word(drive, "name"), how.join(", "))
@@ -93,4 +93,17 @@ fn seconds(value: &Value, key: &str) -> String {
 
 fn size(value: &Value, key: &str) -> String {
     display(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::changed_line;
+
+    #[test]
+    fn shares_are_told_as_they_were_typed() {
+        let drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_reads": 0.07, "failing_writes": 0 });
+        assert_eq!(changed_line(&drive), "  disk1        7 % of its reads fail\n");
+    }
 }
