@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn shares_are_told_as_they_were_typed() {
-        let drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_reads": 0.07, "failing_writes": 0 });
+        let mut drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_writes": 0.0 });
+        drive["failing_reads"] = json!(0.07);
         assert_eq!(changed_line(&drive), "  disk1        7 % of its reads fail\n");
     }
 }
