@@ -85,6 +85,7 @@ fn what_does_not_go_together_is_refused() {
         (&["compare", "a.json", "b.json", "a.json"], 2, "A1 A2 -- B1 B2"),
         (&["compare", "a.json", "b.json", "--at", "12:00"], 2, "windows are for logs"),
         (&["compare", "a.json", "b.json", "--against-to", "12:00"], 2, "windows are for logs"),
+        (&["report", "a.json", "-o", "x.html", "--from", "-1h"], 2, "windows are for logs"),
         (&["compare", "a.json", "newer.json"], 1, "newer.json: written by a newer diskwright as `diskwright.probe/2`"),
         (&["compare", "a.json", "other.json"], 1, "other.json: not a result of `probe`"),
         (&["compare", "a.json", "none.json"], 1, "none.json: No such file"),
