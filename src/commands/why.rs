@@ -76,8 +76,8 @@ impl JudgingArguments {
     pub fn only_pack(&self) -> Result<(), Failure> {
         let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
         let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
-        let reason = format!("{option} is for `why` and `report`; `watch` and `serve` judge by one pack, without a role");
-        Err(Failure::Usage(reason))
+        let live = "`watch` and `serve` judge by one pack, without a role";
+        Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
     }
 
     /// The packs to judge by, the one asked for first.
