@@ -95,7 +95,7 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
         return Err(unknown_counter(name));
     }
     if found.pairs.is_empty() {
-        let others = found.others.iter().map(String::as_str).collect();
+        let others: BTreeSet<&str> = found.others.iter().map(String::as_str).collect();
         let none = || Failure::Failed("the log contains none of these counters and instances".into());
         return Err(no_instance(instances, &others).unwrap_or_else(none));
     }
