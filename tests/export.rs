@@ -101,7 +101,7 @@ fn counters_instances_and_times_are_chosen() {
 #[test]
 fn typing_errors_are_told_with_the_nearest_name() {
     let log = log("typed");
-    let (right, wrong) = ("physical_disk.reads", "physical_disk.raeds");
+    let (right, wrong) = ("physical_disk.reads", "physical_disk.readz");
     let meant = "(did you mean `physical_disk.reads`?)";
     let cases: [(&[&str], i32, &str); 3] = [
         (&["--counter", wrong], 2, meant),
