@@ -95,8 +95,11 @@ fn two_machines_are_compared() {
         write("c.json", &BaselineDocument { schema: "diskwright.probe/1".into(), ..BaselineDocument::default() });
     let output = diskwright(&folder, &["compare", text(&first), text(&other)]);
     assert!(output.status.code() == Some(1) && said(&output).contains("c.json"), "{}", said(&output));
-    let paged = diskwright(&folder, &["compare", text(&first), text(&second), "--at", "12:00"]);
-    assert_eq!(paged.status.code(), Some(2));
+    for useless in [["--at", "12:00"], ["--against-to", "12:00"], ["--fail-if-worse", "10%"]] {
+        let [option, value] = useless;
+        let refused = diskwright(&folder, &["compare", text(&first), text(&second), option, value]);
+        assert_eq!(refused.status.code(), Some(2), "{option}: {}", said(&refused));
+    }
 }
 
 /// A minute of an idle machine.

@@ -84,6 +84,8 @@ fn what_does_not_go_together_is_refused() {
         (&["compare", "a.json"][..], 2, "give two"),
         (&["compare", "a.json", "b.json", "a.json"], 2, "A1 A2 -- B1 B2"),
         (&["compare", "a.json", "b.json", "--at", "12:00"], 2, "windows are for logs"),
+        (&["compare", "a.json", "b.json", "--against-to", "12:00"], 2, "windows are for logs"),
+        (&["report", "a.json", "-o", "x.html", "--from", "-1h"], 2, "windows are for logs"),
         (&["compare", "a.json", "newer.json"], 1, "newer.json: written by a newer diskwright as `diskwright.probe/2`"),
         (&["compare", "a.json", "other.json"], 1, "other.json: not a result of `probe`"),
         (&["compare", "a.json", "none.json"], 1, "none.json: No such file"),
@@ -110,4 +112,11 @@ fn pages_and_charts_are_written() {
     assert!(fs::read_to_string(folder.join("r.svg")).unwrap().starts_with("<svg xmlns="));
     assert!(diskwright(&folder, &["compare", "a.json", "b.json", "-o", "c.html"]).status.success());
     assert!(fs::read_to_string(folder.join("c.html")).unwrap().contains("Figure by figure"));
+    // on standard output a page stands alone, with --json too
+    for more in [&[][..], &["--json"]] {
+        let done = diskwright(&folder, &[&["compare", "a.json", "b.json", "-o", "-"][..], more].concat());
+        let page = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && page.starts_with("<!DOCTYPE html>"), "{}", said(&done));
+        assert!(page.trim_end().ends_with("</html>") && !page.contains("\"schema\""), "{page}");
+    }
 }

@@ -65,8 +65,17 @@ fn typing_errors_are_told_what_was_meant() {
 
 #[test]
 fn all_packs_is_refused_where_it_does_nothing() {
-    let said = refused(&["compare", "a", "b", "--all-packs"], 2);
-    assert!(said.contains("--all-packs"), "{said}");
+    let fleet = ["why", "--prometheus", "http://127.0.0.1:9", "--fleet", "--all-packs"];
+    let watch = ["watch", "a", "--once", "--all-packs"];
+    let cases: [&[&str]; 4] = [&["compare", "a", "b", "--all-packs"], &watch, &["serve", "--all-packs"], &fleet];
+    for case in cases {
+        let said = refused(case, 2);
+        assert!(said.contains("--all-packs"), "{case:?}: {said}");
+    }
+    for live in ["watch", "serve"] {
+        let said = refused(&[live, "--role", "file-server"], 2);
+        assert!(said.contains("without a role"), "{live}: {said}");
+    }
 }
 
 #[test]

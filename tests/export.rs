@@ -99,6 +99,27 @@ fn counters_instances_and_times_are_chosen() {
 }
 
 #[test]
+fn typing_errors_are_told_with_the_nearest_name() {
+    let log = log("typed");
+    let (right, wrong) = ("physical_disk.reads", "physical_disk.readz");
+    let meant = "(did you mean `physical_disk.reads`?)";
+    let cases: [(&[&str], i32, &str); 3] = [
+        (&["--counter", wrong], 2, meant),
+        // a right one beside it makes a wrong one no better
+        (&["--counter", "physical_disk.read_time_s", "--counter", wrong], 2, meant),
+        (&["--counter", right, "--instance", "sdbb"], 1, "(did you mean `sdb`?); instances: sda, sdb"),
+    ];
+    for command in [&["export", &log, "--as", "csv"][..], &["show", &log]] {
+        for (more, code, words) in cases {
+            let done = diskwright(&[command, more].concat());
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!((done.status.code(), done.stdout.len()), (Some(code), 0), "{command:?} {more:?}: {said}");
+            assert!(said.contains(words), "{command:?} {more:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn the_answer_says_what_was_written() {
     let log = log("answer");
     for (form, ending) in [("csv", "csv"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("prometheus", "txt")] {

@@ -68,6 +68,10 @@ fn output_files_are_no_links_and_no_devices_and_whole() {
     assert_eq!(fs::read_to_string(folder.join("old.csv")).expect("there"), "old");
     let output = diskwright(folder, &["report", "a.csv", "-o", "-"]);
     assert!(output.status.success() && output.stdout.starts_with(b"<!DOCTYPE html>"), "{}", said(&output));
+    let system = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/systems/raid5-of-three.toml");
+    let output = diskwright(folder, &["simulate", system, "--duration", "2s", "--svg", "-", "--json"]);
+    let picture = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{}", said(&output));
     let hidden = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".diskwright-");
     assert!(!fs::read_dir(folder).expect("readable").any(|e| hidden(&e.expect("an entry").file_name())));
 }

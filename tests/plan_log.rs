@@ -53,6 +53,9 @@ fn a_log_a_store_and_a_description_are_the_same_load() {
     let screen = diskwright(&["plan", "--demand-only", "--from", &log]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("raid5 of 4") && screen.contains("confidence *...."), "{screen}");
+    let fine = diskwright(&["plan", "--demand-only", "--from", &log, "--percentile", "99.99"]);
+    let fine = String::from_utf8_lossy(&fine.stdout).into_owned();
+    assert!(fine.contains("99.99 %") && fine.contains("percentile 99.99"), "{fine}");
 }
 
 #[test]

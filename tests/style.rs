@@ -105,6 +105,27 @@ fn functions_are_short() {
     report(wrong);
 }
 
+/// A row that stands in the row before is cut off where Markdown is shown.
+#[test]
+fn rows_of_tables_have_the_cells_of_their_heading() {
+    let mut wrong = Vec::new();
+    for (name, lines) in sources(&["md"]) {
+        let mut heading = None;
+        for (index, line) in lines.iter().enumerate() {
+            if !line.starts_with('|') {
+                heading = None;
+                continue;
+            }
+            let bars = line.replace("\\|", "").matches('|').count();
+            let expected = *heading.get_or_insert(bars);
+            if bars != expected {
+                wrong.push(format!("{name}:{}: {bars} bars, {expected} in its heading", index + 1));
+            }
+        }
+    }
+    report(wrong);
+}
+
 #[test]
 fn every_source_file_is_reached() {
     let files = sources(&["rs"]);

@@ -2,7 +2,7 @@
 //! every counter of the catalogue that the log holds or that can be computed,
 //! and those of other tools under their own names.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use diskwright_base::catalogue::{Derive, DeriveDivisor};
@@ -11,7 +11,7 @@ use diskwright_export::ExportColumn;
 
 use super::Failure;
 use super::log::Logs;
-use super::select::{matches, names};
+use super::select::{matches, names, no_instance, unknown_counter};
 
 /// What a first reading of the logs showed.
 pub struct ColumnSurvey {
@@ -85,15 +85,19 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
         }
         Ok(())
     })?;
+    // others that were found do not make a wrong name right; those of other tools may have no such instance
+    let is_found = |name: &str| found.pairs.iter().any(|(counter, _)| names(name, counter));
+    let may_lack = |name: &str| !found.pairs.is_empty() && name.to_ascii_lowercase().starts_with("foreign.");
+    let unknown = counters.iter().zip(&wish.named).find(|(name, ids)| {
+        !name.contains('*') && ids.is_empty() && !is_found(name) && !may_lack(name)
+    });
+    if let Some((name, _)) = unknown {
+        return Err(unknown_counter(name));
+    }
     if found.pairs.is_empty() {
-        let unknown = counters.iter().zip(&wish.named).find(|(name, ids)| !name.contains('*') && ids.is_empty());
-        return Err(match unknown {
-            Some((name, _)) => {
-                let hint = "`diskwright list counters` prints all";
-                Failure::Usage(format!("there is no counter `{name}`; {hint}"))
-            }
-            None => Failure::Failed("the log contains none of these counters and instances".into()),
-        });
+        let others: BTreeSet<&str> = found.others.iter().map(String::as_str).collect();
+        let none = || Failure::Failed("the log contains none of these counters and instances".into());
+        return Err(no_instance(instances, &others).unwrap_or_else(none));
     }
     Ok(ColumnSurvey { columns: found.columns(raw), ticks })
 }
@@ -103,6 +107,8 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
 struct SeriesPairs {
     pairs: Vec<(String, String)>,
     known: HashSet<(String, String)>,
+    /// Instances of the wanted counters that are not wanted.
+    others: BTreeSet<String>,
 }
 
 impl SeriesPairs {
@@ -116,8 +122,13 @@ impl SeriesPairs {
     fn add(&mut self, schema: &Schema, wish: &ColumnSelection<'_>) {
         let index = index(schema);
         for series in &schema.series {
-            if wish.takes_counter(&series.counter) && wish.takes_instance(&series.instance) {
+            if !wish.takes_counter(&series.counter) {
+                continue;
+            }
+            if wish.takes_instance(&series.instance) {
                 self.take(&series.counter, &series.instance);
+            } else if !self.others.contains(&series.instance) {
+                self.others.insert(series.instance.clone());
             }
         }
         if wish.raw {
@@ -127,9 +138,11 @@ impl SeriesPairs {
         let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
         for counter in computed.filter(|c| wish.takes_counter(&c.id)) {
             let all = instances.entry(counter.object()).or_insert_with(|| schema.instances(counter.object()));
-            for instance in all.iter().filter(|instance| wish.takes_instance(instance)) {
-                if counter.derive.iter().any(|derive| is_there(derive, instance, &index)) {
+            for instance in all.iter().filter(|i| counter.derive.iter().any(|derive| is_there(derive, i, &index))) {
+                if wish.takes_instance(instance) {
                     self.take(&counter.id, instance);
+                } else if !self.others.contains(*instance) {
+                    self.others.insert((*instance).to_owned());
                 }
             }
         }

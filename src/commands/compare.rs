@@ -113,6 +113,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.output {
         page(file, &comparison, [&first, &second], beside)?;
     }
+    if output_file::is_any_stdout(&arguments.output) {
+        return Ok(());
+    }
     if arguments.json {
         let mut document = serde_json::to_value(&comparison)?;
         if let Value::Object(fields) = &mut document {
@@ -122,9 +125,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             fields.insert("latency".into(), latency.unwrap_or_default().into());
         }
         return output::json(&document);
-    }
-    if arguments.output.as_deref().is_some_and(output_file::is_stdout) {
-        return Ok(());
     }
     let most = if arguments.all { usize::MAX } else { ROWS };
     let style = output::wide_style();
@@ -153,7 +153,12 @@ fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
 
 /// Two results of `baseline`.
 fn baselines(arguments: &Arguments) -> Result<(), Failure> {
-    let is_plain = arguments.against.is_empty() && arguments.at.is_none() && arguments.window.is_whole();
+    if arguments.fail_if_worse.is_some() {
+        let reason = "--fail-if-worse is for results of `probe`; `baseline --fail-if-slower` judges a machine";
+        return Err(Failure::Usage(reason.into()));
+    }
+    let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
+    let is_plain = arguments.against.is_empty() && arguments.at.is_none() && is_whole;
     match arguments.logs.as_slice() {
         [first, second] if is_plain && arguments.output.is_none() => {
             baseline::sides::run(first, second, arguments.json)
@@ -164,7 +169,8 @@ fn baselines(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Results of `probe`, one a side or two lists parted by `--`.
 fn results(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.at.is_some() || arguments.against_from.is_some() || !arguments.window.is_whole() {
+    let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
+    if arguments.at.is_some() || !is_whole {
         return Err(Failure::Usage("windows are for logs; `compare` takes results of `probe` whole".into()));
     }
     if arguments.beside.is_some() {

@@ -73,9 +73,11 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &CompareOptions<'_>) ->
         let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
         output_file::write(file, html.as_bytes())?;
     }
-    if asked.json {
+    if asked.page.is_some_and(output_file::is_stdout) {
+        // the page is the answer
+    } else if asked.json {
         output::json(&comparison)?;
-    } else if !asked.page.is_some_and(output_file::is_stdout) {
+    } else {
         output::text(&drawn::screen(&comparison, asked.all, &output::wide_style()))?;
     }
     if comparison.counters.is_empty() {

@@ -8,7 +8,7 @@ use diskwright_experiments::{data, run, simulate};
 use diskwright_report::{Align, TextTable};
 use serde_json::{Value, json};
 
-use super::{Failure, output};
+use super::{Failure, find, output};
 
 /// Arguments of `experiments`.
 #[derive(Args)]
@@ -41,7 +41,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.is_meant_by(id))))
     {
-        return Err(Failure::Usage(format!("there is no experiment `{id}`; `diskwright list experiments` shows all")));
+        let known = documents.iter().flat_map(|d| &d.rows).map(|row| row.id.as_str());
+        let near = find::hint(id, known);
+        let all = "`diskwright list experiments` shows all";
+        return Err(Failure::Usage(format!("there is no experiment `{id}`{near}; {all}")));
     }
     let bench = simulate::bench(threads());
     let mut outcomes: Vec<RowOutcome> = Vec::new();

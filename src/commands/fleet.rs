@@ -149,7 +149,7 @@ fn judge_all(
     let next = AtomicUsize::new(0);
     let places = Mutex::new(Vec::new());
     let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
-    let bar = live::progress(None, format!("{} machines", fleet.hosts.len()));
+    let bar = live::progress(None, plural(fleet.hosts.len() as u64, "machine", "machines"));
     let poisoned = || Failure::Failed("a worker panicked".into());
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -249,7 +249,8 @@ fn table(places: &[FleetRank]) -> TextTable {
 
 /// The finding that speaks most for the verdict, or the longest stretch beside it.
 fn leading(verdict: &Verdict) -> (String, String) {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    // a minute is less than a thousandth of a day
+    let percent = |share: f64| display(share, "fraction");
     if verdict.bottleneck == Bottleneck::None {
         return match verdict.episodes.first() {
             Some(e) => (format!("for a while: {}", e.title), percent(e.share)),

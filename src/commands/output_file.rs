@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
@@ -14,6 +14,11 @@ use super::{Failure, output};
 /// Whether the path stands for standard output.
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+}
+
+/// Whether one of these files is standard output: nothing else is printed there then.
+pub fn is_any_stdout<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> bool {
+    paths.into_iter().any(|path| is_stdout(path))
 }
 
 /// Whether something may be written there. A command asks before it works for minutes.

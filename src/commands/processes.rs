@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use diskwright_base::units::plural;
 use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, lasting_name};
 
 use super::log::Logs;
@@ -62,7 +63,8 @@ pub fn is_counter(id: &str) -> bool {
 pub fn tell_left_out(logs: &Logs) {
     let count = logs.left_out();
     if count > 0 {
-        output::warn(format_args!("{count} more processes did less and are left out"));
+        let more = plural(count as u64, "more process did less and is", "more processes did less and are");
+        output::warn(format_args!("{more} left out"));
     }
 }
 

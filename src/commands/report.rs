@@ -36,6 +36,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output_file::check(&arguments.output)?;
     if arguments.log.iter().any(|path| compare_results::is(path)) {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("windows are for logs; `report` draws results of `probe` whole".into()));
+        }
         return written(arguments, &results(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;

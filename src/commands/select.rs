@@ -1,12 +1,12 @@
 //! Which counters of a log a command looks at.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 
-use super::Failure;
 use super::log::Logs;
+use super::{Failure, find, output};
 
 /// What is shown when no counter is named: enough to see how a machine fares.
 const OVERVIEW: &[&str] = &[
@@ -72,29 +72,58 @@ pub fn choose(
             catalogue.find(pattern).iter().map(|c| c.id.as_str()).collect()
         };
         if found.is_empty() {
-            let hint = "`diskwright list counters` prints all";
-            return Err(Failure::Usage(format!("there is no counter `{pattern}`; {hint}")));
+            return Err(unknown_counter(pattern));
         }
         ids.extend(found.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
     }
     let mut known: HashSet<(String, String)> = HashSet::new();
+    let mut others: BTreeSet<&str> = BTreeSet::new();
     for id in ids {
         let object = id.split('.').next().unwrap_or(id);
         for schema in schemas {
             for instance in schema.instances(object) {
                 let named = instances.is_empty() || instances.iter().any(|p| matches(p, instance));
                 let pair = (id.to_owned(), instance.to_owned());
-                if named && !known.contains(&pair) && CounterPlan::resolve(catalogue, schema, id, instance).is_some() {
+                if known.contains(&pair) || CounterPlan::resolve(catalogue, schema, id, instance).is_none() {
+                    continue;
+                }
+                if named {
                     known.insert(pair.clone());
                     wanted.push(pair);
+                } else {
+                    others.insert(instance);
                 }
             }
         }
     }
     if wanted.is_empty() {
-        return Err(none_of_these(schemas));
+        return Err(no_instance(instances, &others).unwrap_or_else(|| none_of_these(schemas)));
     }
     Ok(wanted)
+}
+
+/// Said of a name that no counter has, with the nearest one.
+pub fn unknown_counter(name: &str) -> Failure {
+    let ids = || Catalogue::builtin().counters().iter().map(|counter| counter.id.as_str());
+    let parts = ids().filter_map(|id| id.split_once('.').map(|(_, part)| part));
+    let near = find::hint(&name.to_ascii_lowercase(), ids().chain(parts));
+    Failure::Usage(format!("there is no counter `{name}`{near}; `diskwright list counters` prints all"))
+}
+
+/// Instances that a message names at most.
+const NAMED: usize = 12;
+
+/// Said where the counters have other instances than those that were typed; `None` where they have none.
+pub fn no_instance(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> {
+    let known = || known.iter().copied().filter(|name| !name.is_empty());
+    known().next()?;
+    let near = typed.iter().map(|name| find::hint(name, known())).find(|hint| !hint.is_empty()).unwrap_or_default();
+    let mut names: Vec<String> = known().take(NAMED).map(output::name).collect();
+    if known().count() > NAMED {
+        names.push("...".into());
+    }
+    let (typed, names) = (typed.join("` or `"), names.join(", "));
+    Some(Failure::Failed(format!("these counters have no instance `{typed}` in the log{near}; instances: {names}")))
 }
 
 /// Said where nothing of what is asked for is there.

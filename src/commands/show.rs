@@ -150,7 +150,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match idle {
         0 => Ok(()),
-        _ => output::text(&format!("{idle} series of idle disks and links are left out; use --counter to see them\n")),
+        _ => {
+            let (one, many) = ("series of an idle disk or link is", "series of idle disks and links are");
+            let left_out = units::plural(idle as u64, one, many);
+            output::text(&format!("{left_out} left out; use --counter to see all\n"))
+        }
     }
 }
 

@@ -72,6 +72,14 @@ impl JudgingArguments {
         self.all_packs
     }
 
+    /// Refuses what a live view would not do: its verdicts are by one pack, without a role.
+    pub fn only_pack(&self) -> Result<(), Failure> {
+        let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
+        let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let live = "`watch` and `serve` judge by one pack, without a role";
+        Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
+    }
+
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
         // a screen that is to come at once reads no pack that it does not need
@@ -130,6 +138,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         live::only_live(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
     }
     if arguments.fleet {
+        if arguments.judging.all_packs() {
+            return Err(Failure::Usage("--all-packs: a ranking uses one pack, given by --pack".into()));
+        }
         return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
     }
     let packs = arguments.judging.packs(false)?;

@@ -175,6 +175,13 @@ pub fn plural<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str
     format!("{count} {noun}")
 }
 
+/// The same of any number, as people read it: `1 year`, `2.5 years`.
+pub fn counted(value: f64, one: &str, many: &str) -> String {
+    let shown = digits(value);
+    let noun = if shown == "1" { one } else { many };
+    format!("{shown} {noun}")
+}
+
 /// Decimal prefix: `35 M`, and `12 ` below a thousand.
 fn prefixed(value: f64) -> String {
     let size = value.abs();
@@ -265,6 +272,8 @@ mod tests {
     #[test]
     fn one_is_no_plural() {
         assert_eq!([0_u32, 1, 2].map(|n| plural(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
+        let years = [0.5, 1.0, 1.001, 2.5].map(|n| counted(n, "year", "years"));
+        assert_eq!(years, ["0.5 years", "1 year", "1 year", "2.5 years"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{counted, digits, display};
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::catalogue::DriveClass;
@@ -95,9 +95,9 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     let loss = design.loss.spec.or(design.loss.field);
     if let Some(loss) = loss.filter(|loss| *loss > RISKY && context.limits.max_loss.is_none()) {
         notes.push(format!(
-            "rank {rank}: the chance of losing data in {} years is {:.0} %; --max-loss excludes such designs",
-            digits(design.loss.years),
-            loss * 100.0
+            "rank {rank}: the chance of losing data in {} is {}; --max-loss excludes such designs",
+            counted(design.loss.years, "year", "years"),
+            display(loss, "fraction")
         ));
     }
     let part = context.parts.iter().find(|part| part.id == design.part && part.volume.is_none());

@@ -344,27 +344,42 @@ pub fn figure(chart: &Curves, id: &str) -> String {
     svg::open(&mut out, "width=\"100%\"", id, &chart.title, &describe(chart));
     out.push_str(&drawing.inside);
     out.push_str("</svg>\n</div>\n");
-    let mut key = format!("Along: {}.", chart.x.words);
+    out.push_str(&format!("<p class=\"key\">{}</p>\n</figure>\n", escape(&key(chart, &drawing))));
+    out
+}
+
+/// What the axes are, and what letters in the chart stand for.
+fn key(chart: &Curves, drawing: &ChartParts) -> String {
+    let mut key = format!("Along: {}. Up: {}.", chart.x.words, chart.y.words);
     if !drawing.names.is_empty() {
         key.push_str(&format!(" Lines: {}.", drawing.names.join("; ")));
     }
     if chart.lines.len() > LINES {
         key.push_str(&format!(" Shown: {LINES} of {} lines.", chart.lines.len()));
     }
-    out.push_str(&format!("<p class=\"key\">{}</p>\n</figure>\n", escape(&key)));
-    out
+    key
 }
 
 /// Width of a chart in a file of its own, pixels.
 const WIDE: f64 = 860.0;
-/// Height of one with its title.
+/// Height of one with its title, without the lines below it.
 const TALL: f64 = HEAD + PLOT + FOOT + 56.0;
+/// Height of a line below it, and its columns.
+const KEY_LINE: f64 = 16.0;
+const KEY_COLUMNS: usize = 115;
 
 /// Charts below each other as an SVG file that needs nothing else. `title`
 /// stands above them.
 pub fn file(title: &str, charts: &[Curves]) -> String {
-    let drawings: Vec<(&Curves, ChartParts)> = charts.iter().filter_map(|c| Some((c, inside(c, NAME)?))).collect();
-    let height = coordinate(48.0 + TALL * drawings.len() as f64);
+    let mut drawings: Vec<(&Curves, ChartParts, Vec<String>)> = Vec::new();
+    for chart in charts {
+        if let Some(parts) = inside(chart, NAME) {
+            let lines = text::wrap(&key(chart, &parts), KEY_COLUMNS, 0);
+            drawings.push((chart, parts, lines));
+        }
+    }
+    let tall = |lines: &[String]| TALL + KEY_LINE * lines.len() as f64;
+    let height = coordinate(48.0 + drawings.iter().map(|(.., lines)| tall(lines)).sum::<f64>());
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDE}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDE} {height}\" font-family=\"sans-serif\">\n<title>{title}</title>\n<style>\n{PALETTE}{}\
@@ -374,8 +389,8 @@ pub fn file(title: &str, charts: &[Curves]) -> String {
         svg::STYLE,
         title = escape(title),
     );
-    for (number, (chart, drawing)) in drawings.iter().enumerate() {
-        let top = 48.0 + TALL * number as f64;
+    let mut top = 48.0;
+    for (number, (chart, drawing, lines)) in drawings.iter().enumerate() {
         out.push_str(&format!(
             "<text class=\"title\" x=\"20\" y=\"{}\" font-size=\"14\" font-weight=\"600\">{}</text>\n",
             coordinate(top + 18.0),
@@ -387,6 +402,13 @@ pub fn file(title: &str, charts: &[Curves]) -> String {
         svg::open(&mut out, &place, &format!("c{number}"), &chart.title, &describe(chart));
         out.push_str(&drawing.inside);
         out.push_str("</svg>\n");
+        let below = top + 26.0 + HEAD + PLOT + FOOT + KEY_LINE;
+        for (line, words) in lines.iter().enumerate() {
+            let y = coordinate(below + KEY_LINE * line as f64);
+            let words = escape(words);
+            out.push_str(&format!("<text class=\"title\" x=\"20\" y=\"{y}\" font-size=\"12\">{words}</text>\n"));
+        }
+        top += tall(lines);
     }
     out.push_str("</svg>\n");
     out
@@ -466,7 +488,14 @@ mod tests {
         assert!(drawn.contains(">a</text>") && drawn.contains(">b</text>"), "{drawn}");
         assert!(drawn.contains("Lines: a: random-read-4k-depth-1; b: random-read-4k-depth-256."), "{drawn}");
         // a file is wide enough for them
-        assert!(file("t", &[two]).contains(">random-read-4k-depth-256</text>"));
+        let alone = file("t", std::slice::from_ref(&two));
+        assert!(alone.contains(">random-read-4k-depth-256</text>"), "{alone}");
+        // and says what its axes are, and letters where the names are too long there too
+        assert!(alone.contains(">Along: x. Up: x.</text>"), "{alone}");
+        let names = [1, 2].map(|n| format!("a-name-that-is-much-too-long-{n}-to-stand-beside-a-line"));
+        two.lines = vec![line(&names[0], 1.0), line(&names[1], 9.0)];
+        let alone = file("t", &[two]);
+        assert!(alone.contains(&format!("Lines: a: {};", names[0])), "{alone}");
     }
 
     #[test]

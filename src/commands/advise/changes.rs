@@ -69,7 +69,16 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     }
     let mut undone = Vec::new();
     for id in &ids {
-        let change = book.undo(id)?;
+        let change = match book.undo(id) {
+            Ok(change) => change,
+            Err(error) => {
+                // those before it are undone, and whoever asked must hear of them
+                if as_json && !undone.is_empty() {
+                    output::json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
+                }
+                return Err(error.into());
+            }
+        };
         if !as_json {
             let since = &change.time;
             output::text(&format!("Undone {id}, which was applied at {since}\n"))?;

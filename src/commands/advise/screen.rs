@@ -2,7 +2,7 @@
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
 use diskwright_base::units::plural;
-use diskwright_report::text::wrap;
+use diskwright_report::text::{cut, wrap};
 use diskwright_report::{Ink, Style};
 
 use super::AdvisedHost;
@@ -37,7 +37,7 @@ pub fn draw(
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
         for group in &groups[full..] {
             let text = style.clean(&format!("{}: {}", title(group), group.item.seen));
-            out += &line(&format!("  {text}"), style.width);
+            out += &line(&format!("  {text}"), style);
         }
     }
     out += &foot(advice, ignored, applied, all, style);
@@ -159,7 +159,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
                 1 => "1 check".to_owned(),
                 n => format!("{n} checks"),
             };
-            out += &line(&format!("\n{count} could not be carried out; --all shows why."), style.width);
+            out += &format!("\n{}", line(&format!("{count} could not be carried out; --all shows why."), style));
         }
     }
     if !applied.is_empty() {
@@ -192,7 +192,6 @@ fn indented(label: &str, text: &str, style: &Style) -> String {
 }
 
 /// One line, cut off at the width.
-fn line(text: &str, width: usize) -> String {
-    let cut: String = text.chars().take(width).collect();
-    cut + "\n"
+fn line(text: &str, style: &Style) -> String {
+    cut(text, style.width, if style.unicode { "…" } else { "..." }) + "\n"
 }

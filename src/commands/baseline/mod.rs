@@ -92,7 +92,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let picture = diskwright_report::curves::file("What this machine does", &screen::charts(&document));
         output_file::write(path, picture.as_bytes())?;
     }
-    if arguments.json {
+    if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {
+        // what is asked for is there already
+    } else if arguments.json {
         output::json(&answer(&document, against.as_ref(), &update)?)?;
     } else {
         output::text(&screen::text(&document, against.as_ref(), &update))?;

@@ -100,6 +100,9 @@ impl CalibrateOptions {
         if let Some(path) = &self.description {
             output_file::write(path, found.toml.as_bytes())?;
         }
+        if output_file::is_any_stdout(&self.description) {
+            return Ok(());
+        }
         if as_json {
             return output::json(&screen::document(&found, &unused));
         }

@@ -1,6 +1,7 @@
 //! A disk's status for people.
 
 use diskwright_base::units::display;
+use diskwright_report::text::left;
 use serde_json::Value;
 
 use crate::commands::output;
@@ -37,7 +38,7 @@ pub fn screen(status: &Value) -> String {
 fn array_lines(array: &Value) -> String {
     let mut text = format!("{} ({})\n", word(array, "name"), word(array, "level"));
     for member in list(array, "members") {
-        text += &format!("  {:<12} {}\n", word(member, "drive"), word(member, "state"));
+        text += &format!("  {} {}\n", left(&word(member, "drive"), 12), word(member, "state"));
     }
     if let (Some(done), Some(all)) =
         (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
@@ -66,17 +67,18 @@ fn changed_line(drive: &Value) -> String {
     }
     for (key, what) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
         if number(key) > 0.0 {
-            how.push(format!("{} % of its {what} fail", 100.0 * number(key)));
+            how.push(format!("{} of its {what} fail", display(number(key), "fraction")));
         }
     }
-    format!("  {:<12} {}\n", word(drive, "name"), how.join(", "))
+    format!("  {} {}\n", left(&word(drive, "name"), 12), how.join(", "))
 }
 
 fn component_line(part: &Value) -> String {
     let number = |key: &str| part[key].as_f64().unwrap_or(f64::NAN);
     let busy = 100.0 * number("utilisation");
     let (rate, queue) = (number("requests_per_s"), number("queue"));
-    format!("  {:<20} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n", word(part, "name"))
+    let name = left(&word(part, "name"), 20);
+    format!("  {name} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n")
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
@@ -93,4 +95,21 @@ fn seconds(value: &Value, key: &str) -> String {
 
 fn size(value: &Value, key: &str) -> String {
     display(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::changed_line;
+
+    #[test]
+    fn shares_are_told_as_they_were_typed() {
+        let mut drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_writes": 0.0 });
+        drive["failing_reads"] = json!(0.07);
+        assert_eq!(changed_line(&drive), "  disk1        7 % of its reads fail\n");
+        // in columns of a terminal, where each of these letters takes two
+        drive["name"] = json!("磁盘");
+        assert_eq!(changed_line(&drive), "  磁盘         7 % of its reads fail\n");
+    }
 }

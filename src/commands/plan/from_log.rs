@@ -188,6 +188,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let charts = super::pictures::charts(answer);
         arguments.pictures.write("Plan", &charts, || super::pictures::sheet(answer, &limits))?;
     }
+    if arguments.pictures.take_stdout() {
+        return Ok(());
+    }
     if arguments.json {
         let mut document = match &answer {
             Some(answer) => super::document(answer),

@@ -63,7 +63,7 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     let mut table = TextTable::new()
         .text("device")
         .text("type")
-        .column(&format!("{} %", digits(options.percentile)), Align::Right)
+        .column(&format!("{} %", options.percentile), Align::Right)
         .column("per member, mean", Align::Right)
         .column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MOST) {
@@ -86,7 +86,8 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let mut lines = Vec::new();
     if summary.devices.len() > MOST {
-        lines.push(format!("and {} more devices (--json shows all)", summary.devices.len() - MOST));
+        let more = plural((summary.devices.len() - MOST) as u64, "more device", "more devices");
+        lines.push(format!("and {more} (--json shows all)"));
     }
     lines.push(format!(
         "planned for: {} reads/s of {}, {} writes/s of {} (percentile {}, times {})",
@@ -94,7 +95,7 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
         display(demand.read_size_bytes, "bytes"),
         digits(demand.writes_per_s),
         display(demand.write_size_bytes, "bytes"),
-        digits(options.percentile),
+        options.percentile,
         digits(options.comfort)
     ));
     if summary.devices.len() > 1 {

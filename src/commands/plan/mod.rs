@@ -57,6 +57,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.pictures.check()?;
     let answer = plan(&demand, &limits).map_err(failure)?;
     arguments.pictures.write("Plan", &pictures::charts(&answer), || pictures::sheet(&answer, &limits))?;
+    if arguments.pictures.take_stdout() {
+        return Ok(());
+    }
     if arguments.json {
         return output::json(&document(&answer));
     }

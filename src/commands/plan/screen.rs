@@ -1,7 +1,7 @@
 //! The answer of `plan` on a terminal: the list, what each design does, why
 //! not others, the frontier.
 
-use diskwright_base::units::{digits, display, plural};
+use diskwright_base::units::{counted, digits, display, plural};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::{Align, Ink, Style, TextTable, plot, text};
@@ -77,7 +77,7 @@ fn rejections(answer: &PlanAnswer, style: &Style) -> String {
 
 /// What to take, and what that means.
 fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
-    let over = |cost: f64| format!(", {cost:.0} {} over {} years", design.currency, digits(limits.years));
+    let over = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, years(limits.years));
     let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), over);
     let price = match design.price {
         Some(_) => format!("{}{cost}", price(design)),
@@ -221,7 +221,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         (Some(date), Some(source)) => format!(" (price of {date}: {source})"),
         _ => String::new(),
     };
-    lines.push(format!("costs {cost} over {} years{date}; power {watts}", digits(limits.years)));
+    lines.push(format!("costs {cost} over {}{date}; power {watts}", years(limits.years)));
     lines.extend(hardware(design));
     lines.extend(design.full_after_days.map(full));
     lines.extend(design.horizon.as_ref().map(horizon));
@@ -243,7 +243,8 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
     if design.kept > 0 {
         let items: Vec<String> = design.bought.iter().map(|item| format!("{} x {}", item.count, item.item)).collect();
         let bought = if items.is_empty() { "nothing to buy".into() } else { format!("bought: {}", items.join(", ")) };
-        lines.push(format!("{} existing drives are kept; {bought}", design.kept));
+        let kept = plural(design.kept, "existing drive is", "existing drives are");
+        lines.push(format!("{kept} kept; {bought}"));
     }
     if design.price.is_none() {
         let unknown: Vec<&str> =
@@ -270,7 +271,7 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
 fn full(days: f64) -> String {
     match days {
         days if days < 1.0 => "full at once: at this growth, its capacity lasts for less than a day".to_owned(),
-        days => format!("full in {} days at this growth", digits(days)),
+        days => format!("full in {} at this growth", counted(days, "day", "days")),
     }
 }
 
@@ -285,11 +286,15 @@ fn horizon(found: &HorizonFigures) -> String {
         None => "",
     };
     format!(
-        "in {} days: {} needed, {free}{upper}; {}x the load, if load grows with the data",
-        digits(found.days),
+        "in {}: {} needed, {free}{upper}; {}x the load, if load grows with the data",
+        counted(found.days, "day", "days"),
         display(found.capacity_bytes, "bytes"),
         digits(found.headroom)
     )
+}
+
+fn years(number: f64) -> String {
+    counted(number, "year", "years")
 }
 
 fn hours(seconds: f64) -> String {
@@ -308,8 +313,8 @@ fn losses(design: &PlannedDesign) -> String {
         format!("; {} random draws from the data sheet: {} to {}", drawn.missions, chance(low), chance(high))
     });
     format!(
-        "chance of losing data in {} years: data sheet {}, field studies {}, correlated failures {}{drawn}",
-        digits(loss.years),
+        "chance of losing data in {}: data sheet {}, field studies {}, correlated failures {}{drawn}",
+        years(loss.years),
         show(loss.spec),
         show(loss.field),
         show(loss.correlated)

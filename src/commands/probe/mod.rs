@@ -237,7 +237,9 @@ fn finish(
         Err(because) => ProfileUpdate { file: None, because: vec![because.into()] },
     };
     keep(arguments, &document)?;
-    if arguments.json {
+    if output_file::is_any_stdout(&arguments.output) {
+        // the result is there already
+    } else if arguments.json {
         output::json(&document)?
     } else {
         output::text(&say(&document))?

@@ -155,9 +155,9 @@ impl TraceWorker {
         self.sessions += 1;
         lock(&self.shared).session = self.sessions;
         self.note(format!(
-            "tracing single requests ({}), with at most {} % of the processors",
+            "tracing single requests ({}), with at most {} of the processors",
             session.method(),
-            budget * 100.0
+            diskwright_base::units::display(budget, "fraction")
         ));
         let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
         let slow_from_ns = now;

@@ -70,6 +70,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.judging.only_pack()?;
     if arguments.asking.is_asked()? || !arguments.log.is_empty() {
         super::live::only_live(&[("--every", arguments.every.is_some())])?;
     }

@@ -16,7 +16,7 @@ use diskwright_traces::{
 };
 
 use super::show::Cells;
-use super::{Failure, live, output, select};
+use super::{Failure, find, live, output, select};
 
 /// How a trace is shown.
 #[derive(Clone, Copy)]
@@ -57,7 +57,8 @@ fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
     let Some(id) = format else { return Ok(open(paths)?) };
     let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
         let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!("--trace-format {id}: unknown format; formats: {known}")));
+        let near = find::hint(id, FORMATS.iter().map(|format| format.id));
+        return Err(Failure::Usage(format!("--trace-format {id}: unknown format{near}; formats: {known}")));
     };
     Ok(open_as(paths, format)?)
 }

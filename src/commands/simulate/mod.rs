@@ -92,6 +92,11 @@ impl Pictures {
         }
     }
 
+    /// Whether they go to standard output, where nothing else may stand then.
+    pub fn take_stdout(&self) -> bool {
+        output_file::is_any_stdout(self.svg.iter().chain(&self.html))
+    }
+
     /// Whether anything is to be drawn.
     pub fn are_asked(&self) -> bool {
         self.svg.is_some() || self.html.is_some()

@@ -43,6 +43,9 @@ pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Fail
     let title = format!("{} on {}", outcome.trace, outcome.drive);
     let charts = [distributions(&outcome.replay)];
     arguments.pictures.write(&title, &charts, || sheet(&outcome, &title, charts.to_vec()))?;
+    if arguments.pictures.take_stdout() {
+        return Ok(());
+    }
     if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
 }
 

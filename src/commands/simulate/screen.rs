@@ -1,7 +1,7 @@
 //! The screen of a simulated system: workloads, then the path from processors
 //! to drives with how full each part is, then where it is fullest.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{digits, display, plural};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
 use diskwright_simulator::load::{LoadSpec, Operations, Timing};
@@ -212,8 +212,8 @@ fn components(report: &SimulationReport, style: &Style) -> String {
     shown.iter().for_each(|drive| out += &line(drive, style));
     if drives.len() > shown.len() {
         let least = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
-        let words =
-            format!("and {} more drives, busy {} or more", drives.len() - shown.len(), display(least, "fraction"));
+        let more = plural((drives.len() - shown.len()) as u64, "more drive", "more drives");
+        let words = format!("and {more}, busy {} or more", display(least, "fraction"));
         out += &format!("{}\n", style.paint(Ink::Dim, &words));
     }
     out

@@ -43,6 +43,9 @@ pub fn run(
     if pictures.are_asked() {
         pictures.write(name, &charts, || pictures::sweep_sheet(key, &runs, charts.clone()))?;
     }
+    if pictures.take_stdout() {
+        return Ok(());
+    }
     if as_json {
         return output::json(&document(key, &runs));
     }

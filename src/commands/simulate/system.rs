@@ -118,6 +118,9 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
         let sheet = || pictures::sheet(&outcome, charts.clone());
         pictures.write(&outcome.system.name, &charts, sheet)?;
     }
+    if pictures.take_stdout() {
+        return Ok(());
+    }
     if as_json {
         return output::json(&answer::document(&outcome));
     }

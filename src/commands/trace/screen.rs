@@ -330,8 +330,8 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         out.push_str("no events were lost\n");
     }
     if loss.unread > 0 {
-        let text =
-            format!("the losses of {} processors are unknown: the kernel's count could not be read", loss.unread);
+        let processors = plural(loss.unread, "processor", "processors");
+        let text = format!("the losses of {processors} are unknown: the kernel's count could not be read");
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
     let beginnings = match (session.counts(), session.kernel_loss()) {
@@ -351,9 +351,8 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         (None, None) => 0,
     };
     if beginnings > 0 {
-        out.push_str(&format!(
-            "{beginnings} completions are left out, because the start of their requests was not traced\n"
-        ));
+        let left_out = plural(beginnings, "completion is", "completions are");
+        out.push_str(&format!("{left_out} left out: the start of the request was not traced\n"));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
         let unfinished = plural(unfinished as u64, "request was", "requests were");
@@ -362,8 +361,8 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
     let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));
     out.push_str(&format!(
-        "cost: {share} of {} processors ({} in this program, {} in the kernel: {rate} events at {} each)\n",
-        cost.processors,
+        "cost: {share} of {} ({} in this program, {} in the kernel: {rate} events at {} each)\n",
+        plural(cost.processors as u64, "processor", "processors"),
         units::display(cost.reader_ns as f64 / 1e9, "s"),
         units::display(cost.kernel_ns / 1e9, "s"),
         units::display(session.event_ns() / 1e9, "s"),

@@ -76,6 +76,7 @@ const ONCE: usize = 11;
 const USUAL: (u16, u16) = (80, 24);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.judging.only_pack()?;
     let unattended = arguments.no_screen || !arguments.fail_on.is_empty();
     if arguments.lasts.is_some() && !unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));

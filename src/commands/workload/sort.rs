@@ -221,6 +221,9 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
         let picture = diskwright_report::curves::file("Sort", &[sort_screen::chart(&runs)]);
         output_file::write(path, picture.as_bytes())?;
     }
+    if output_file::is_any_stdout(&arguments.svg) {
+        return Ok(());
+    }
     if arguments.json { output::json(&document(&runs)) } else { output::text(&sort_screen::text(&runs)) }
 }
 

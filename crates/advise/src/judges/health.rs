@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceClass;
 
-use super::percent;
+use super::{filled, percent};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::health::HealthLoad;
 use crate::scene::HostScene;
@@ -86,9 +86,9 @@ pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
         if wear < 0.9 && left_s.is_none_or(|left| left > SOON_S) {
             return Ok(CheckOutcome::Good);
         }
-        let end =
-            left_s.map_or(String::new(), |left| format!("; at the log's rate the rest lasts {:.0} days", left / DAY_S));
-        Ok(Proposal::new(format!("{} of the rated life used{end}", percent(wear))).propose())
+        let days = left_s.map(|left| counted((left / DAY_S).round(), "day", "days"));
+        let end = days.map_or(String::new(), |days| format!("; at the log's rate the rest lasts {days}"));
+        Ok(Proposal::new(format!("{} of the rated life used{end}", filled(wear))).propose())
     }))
 }
 

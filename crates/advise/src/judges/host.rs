@@ -1,6 +1,6 @@
 //! Filesystems, alignment, links and the clock.
 
-use super::{percent, unknown};
+use super::{filled, unknown};
 use crate::advice::shell_word;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
@@ -28,7 +28,7 @@ pub(super) fn space(scene: &HostScene, point: &str) -> CheckOutcome {
     }
     let is_full = used >= 0.97 && free < FULL;
     let severity = if is_full { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
-    Proposal::new(format!("{} used, {} free", percent(used), super::bytes(free))).severity(severity).propose()
+    Proposal::new(format!("{} used, {} free", filled(used), super::bytes(free))).severity(severity).propose()
 }
 
 pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
@@ -41,7 +41,7 @@ pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
     if space.inodes <= 0.0 || used < 0.9 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{} of the inodes used", percent(used))).propose()
+    Proposal::new(format!("{} of the inodes used", filled(used))).propose()
 }
 
 pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {

@@ -1,5 +1,6 @@
 //! Limits that bind, counted errors, trimming, schedules of checks, paths.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Device, DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, bytes, percent, shown, unknown};
@@ -133,7 +134,10 @@ pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
     match scene.tree.number(&path) {
         None => unknown(scene, &path),
         Some(0.0) => CheckOutcome::Good,
-        Some(errors) => Proposal::new(format!("{errors:.0} errors of {device} since the last complete fsck")).propose(),
+        Some(errors) => {
+            let errors = plural(errors, "error", "errors");
+            Proposal::new(format!("{errors} of {device} since the last complete fsck")).propose()
+        }
     }
 }
 

@@ -128,6 +128,14 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
+/// The same of what fills up: it is not at 100 % before the last of it is used.
+pub(crate) fn filled(share: f64) -> String {
+    if share <= 0.99 || share >= 1.0 {
+        return percent(share);
+    }
+    format!("{} %", diskwright_base::units::digits((share * 1000.0).floor() / 10.0))
+}
+
 /// Bytes for people.
 pub(crate) fn bytes(value: f64) -> String {
     diskwright_base::units::display(value, "bytes")

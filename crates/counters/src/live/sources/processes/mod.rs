@@ -20,6 +20,7 @@ use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use diskwright_base::units::plural;
 use diskwright_base::{Note, ProcessTable};
 
 use crate::live::held::read_text;
@@ -222,8 +223,8 @@ impl ProcessSource {
         if unreadable > 0 && !self.told_unreadable {
             self.told_unreadable = true;
             let more = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
-            let text =
-                format!("the I/O of {unreadable} processes cannot be read (other users own or guard them){more}");
+            let processes = plural(unreadable, "process", "processes");
+            let text = format!("the I/O of {processes} cannot be read (owned or guarded by other users){more}");
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
         if self.known.is_empty() && !self.told_missing {
