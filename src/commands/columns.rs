@@ -88,9 +88,10 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
     // others that were found do not make a wrong name right; those of other tools may have no such instance
     let is_found = |name: &str| found.pairs.iter().any(|(counter, _)| names(name, counter));
     let may_lack = |name: &str| !found.pairs.is_empty() && name.to_ascii_lowercase().starts_with("foreign.");
-    let unknown = counters.iter().zip(&wish.named).find(|(name, ids)| {
-        !name.contains('*') && ids.is_empty() && !is_found(name) && !may_lack(name)
-    });
+    let unknown = counters
+        .iter()
+        .zip(&wish.named)
+        .find(|(name, ids)| !name.contains('*') && ids.is_empty() && !is_found(name) && !may_lack(name));
     if let Some((name, _)) = unknown {
         return Err(unknown_counter(name));
     }

@@ -63,9 +63,8 @@ fn solaris_waits_and_serves() {
 fn runs_below_the_times_of_a_loop_lose_their_first_report() {
     const HEAD: &str = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n";
     let report = |reads: u32| format!("{BANNER}{HEAD} {reads}.0 20.0 40.0 80.0 0.5 1.5 15.0 45.0 7 60 c1t0d0\n");
-    let run = |minute: u32, reads: u32| {
-        format!("Mon Nov 23 17:{minute:02}:00 UTC 2026\n{}{}", report(999), report(reads))
-    };
+    let run =
+        |minute: u32, reads: u32| format!("Mon Nov 23 17:{minute:02}:00 UTC 2026\n{}{}", report(999), report(reads));
     let text = [run(30, 1), run(31, 2), run(32, 3)].concat();
     let read = every(&text, 10);
     assert_eq!(disk(&read, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0], "{:?}", read.summary);

@@ -250,7 +250,8 @@ impl AlertEngine {
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
-        let ended = |ended_ns: i64| (last.time_ns..=begin_ns).contains(&ended_ns);
+        // logs keep the times of ticks to the microsecond, so that the last one may lie behind the note
+        let ended = |ended_ns: i64| (last.start_ns()..=begin_ns).contains(&ended_ns);
         let has_ended = self.has_ended || self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
