@@ -99,7 +99,7 @@ impl<'a> SchemaIndex<'a> {
     /// True where nothing that is measured lies below the device.
     pub fn is_leaf(&self, name: &str) -> bool {
         match self.device(name) {
-            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty(),
+            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty() && !self.has_paths(name),
             None => !self.looks_stacked(name),
         }
     }
@@ -123,7 +123,11 @@ impl<'a> SchemaIndex<'a> {
     /// True of an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured, too: they always count what it does,
     /// and whether it counts that itself depends on the kernel.
     fn has_paths(&self, name: &str) -> bool {
-        let is_path_of = |path: &&str| nvme_path(path).is_some_and(|(head, _)| head == name);
+        // our recorder knows the disk and leaves its paths out
+        let is_known = self.device(name).is_some();
+        let is_path_of = |path: &&str| {
+            nvme_path(path).is_some_and(|(head, _)| head == name) && self.device(path).is_some() == is_known
+        };
         name.starts_with("nvme") && self.instances("physical_disk").iter().any(is_path_of)
     }
 
@@ -264,7 +268,13 @@ mod tests {
     fn an_nvme_disk_and_its_paths_are_not_counted_twice() {
         let schema = schema(&["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"]);
         let scene = SchemaIndex::new(&schema, None, &[]);
-        assert_eq!(scene.disks(), ["nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1"]);
+        let expected = ["nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1"];
+        assert_eq!(scene.disks(), expected);
+        // another tool's log may name its disks, and not know what stands on what
+        let device = |name: &str| Device { name: name.into(), ..Device::default() };
+        let names = ["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"];
+        let topology = Topology { devices: names.into_iter().map(device).collect(), ..Topology::default() };
+        assert_eq!(SchemaIndex::new(&schema, Some(&topology), &[]).disks(), expected);
     }
 
     #[test]
