@@ -38,14 +38,15 @@ pub(super) fn take(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {
 pub(super) fn carry(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
     // those whose line did not come are gone
     paths.retain(|path| path.numbers.is_some());
-    for (at, path) in paths.iter().enumerate() {
-        let is_first = !paths[..at].iter().any(|before| before.head == path.head);
+    let all: &[DiskPath] = paths.as_slice();
+    for (at, path) in all.iter().enumerate() {
+        let is_first = !all[..at].iter().any(|before| before.head == path.head);
         let Some(row) = disks.find(&path.head).filter(|_| is_first) else { continue };
         let own = disks.fill(row);
         let counts = COMPLETED.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
         if !counts {
             for (place, cell) in own.iter_mut().take(NUMBERS).enumerate() {
-                *cell = together(paths, &path.head, place);
+                *cell = together(all, &path.head, place);
             }
         }
     }
