@@ -74,6 +74,18 @@ pub const IN_FLIGHT: usize = 8;
 /// Places of completed requests: reads, writes, discards, flushes.
 pub const COMPLETED: [usize; 4] = [0, 4, 11, 15];
 
+/// Where a path of NVMe native multipath leads, and its controller: `nvme0n2` and `nvme1` of `nvme0c1n2`. `None` of
+/// other names. Such a path has a line of its own. The disk that it leads to counts the same requests again from Linux
+/// 6.4 on, and none before.
+#[must_use]
+pub fn nvme_path(name: &str) -> Option<(String, String)> {
+    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, namespace) = rest.split_once('n')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_path = is_number(subsystem) && is_number(controller) && is_number(namespace);
+    is_path.then(|| (format!("nvme{subsystem}n{namespace}"), format!("nvme{controller}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +106,13 @@ mod tests {
         }
         assert_eq!(DISK[IN_FLIGHT].number, Level);
         assert_eq!(COMPLETED.map(|place| DISK[place].counter.len() - "physical_disk.".len()), [5, 6, 8, 7]);
+    }
+
+    #[test]
+    fn a_path_of_an_nvme_disk_is_told_by_its_name() {
+        assert_eq!(nvme_path("nvme0c1n2"), Some(("nvme0n2".to_owned(), "nvme1".to_owned())));
+        for other in ["nvme0n1", "nvme0c1", "nvme0cn1", "nvmec1n1", "nvme0c1n", "nvme0c1n1p1", "nvme0", "cciss/c0d0"] {
+            assert_eq!(nvme_path(other), None, "{other}");
+        }
     }
 }

@@ -43,10 +43,11 @@ impl BlockDeviceNames {
     /// The device of a name.
     pub fn number(&self, name: &str) -> Option<u32> {
         // nothing but a name: no other folder, no way up
-        if name.contains(['/', '\0']) || name.starts_with('.') {
+        let file = file_name(name);
+        if file.contains('\0') || file.starts_with('.') {
             return None;
         }
-        parse_number(&fs::read_to_string(self.root.join("sys/class/block").join(name).join("dev")).ok()?)
+        parse_number(&fs::read_to_string(self.root.join("sys/class/block").join(file).join("dev")).ok()?)
     }
 
     /// All whole disks and other devices that are no partitions.
@@ -57,7 +58,7 @@ impl BlockDeviceNames {
 
     /// The partitions of a disk.
     pub fn partitions(&mut self, disk: u32) -> Vec<u32> {
-        let folder = self.root.join("sys/block").join(self.name(disk));
+        let folder = self.root.join("sys/block").join(file_name(&self.name(disk)));
         let parts = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let parts = parts.filter(|path| path.join("partition").exists());
         parts.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
@@ -90,9 +91,14 @@ impl BlockDeviceNames {
             let disk = parent.and_then(|p| parse_number(&fs::read_to_string(p.join("dev")).ok()?));
             // drivers of requests have a folder of their hardware queues
             let has_requests = parent.unwrap_or(&folder).join("mq").exists();
-            KnownDevice { name: name.to_owned(), disk: disk.unwrap_or(device), has_requests }
+            KnownDevice { name: name.replace('!', "/"), disk: disk.unwrap_or(device), has_requests }
         })
     }
+}
+
+/// sysfs writes a slash in a name (cciss/c0d0) as an exclamation mark.
+fn file_name(device: &str) -> String {
+    device.replace('/', "!")
 }
 
 /// `8:1`.
@@ -111,6 +117,28 @@ mod tests {
         assert_eq!(major_minor(device_number(259, 65_536)), (259, 65_536));
         assert_eq!(parse_number("7:3\n"), Some(device_number(7, 3)));
         assert_eq!(parse_number("7"), None);
+    }
+
+    /// Counters of the disk have its name as the kernel's, and so have its requests.
+    #[test]
+    fn a_slash_in_a_name_is_an_exclamation_mark_in_sysfs() {
+        let root = std::env::temp_dir().join(format!("diskwright-slash-{}", std::process::id()));
+        let disk = root.join("sys/devices/cciss!c0d0");
+        fs::create_dir_all(disk.join("cciss!c0d0p1")).expect("a folder");
+        for (file, text) in [("dev", "104:0\n"), ("cciss!c0d0p1/dev", "104:1\n"), ("cciss!c0d0p1/partition", "1\n")] {
+            fs::write(disk.join(file), text).expect("a file");
+        }
+        for folder in ["sys/block", "sys/class/block", "sys/dev/block"] {
+            fs::create_dir_all(root.join(folder)).expect("a folder");
+        }
+        for link in ["sys/block/cciss!c0d0", "sys/class/block/cciss!c0d0", "sys/dev/block/104:0"] {
+            std::os::unix::fs::symlink(&disk, root.join(link)).expect("a link");
+        }
+        let mut names = BlockDeviceNames::under(&root);
+        assert_eq!(names.number("cciss/c0d0"), Some(device_number(104, 0)));
+        assert_eq!(names.name(device_number(104, 0)), "cciss/c0d0");
+        assert_eq!(names.partitions(device_number(104, 0)), [device_number(104, 1)]);
+        fs::remove_dir_all(root).expect("ours");
     }
 
     #[test]

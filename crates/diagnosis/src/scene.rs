@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::catalogue::OverInstances;
+use diskwright_base::diskstats::nvme_path;
 use diskwright_base::{Catalogue, Ceiling, CounterPlan, Device, DeviceClass, DeviceKind, Schema, Topology};
 
 /// The instances of a schema with their places in the topology.
@@ -98,7 +99,7 @@ impl<'a> SchemaIndex<'a> {
     /// True where nothing that is measured lies below the device.
     pub fn is_leaf(&self, name: &str) -> bool {
         match self.device(name) {
-            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty(),
+            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty() && !self.has_paths(name),
             None => !self.looks_stacked(name),
         }
     }
@@ -116,7 +117,18 @@ impl<'a> SchemaIndex<'a> {
             };
             disk != name && !disk.is_empty() && self.measured(disk)
         };
-        ["md", "dm-", "loop"].into_iter().any(numbered) || partition()
+        ["md", "dm-", "loop"].into_iter().any(numbered) || partition() || self.has_paths(name)
+    }
+
+    /// True of an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured, too: they always count what it does,
+    /// and whether it counts that itself depends on the kernel.
+    fn has_paths(&self, name: &str) -> bool {
+        // our recorder knows the disk and leaves its paths out
+        let is_known = self.device(name).is_some();
+        let is_path_of = |path: &&str| {
+            nvme_path(path).is_some_and(|(head, _)| head == name) && self.device(path).is_some() == is_known
+        };
+        name.starts_with("nvme") && self.instances("physical_disk").iter().any(is_path_of)
     }
 
     /// Class of a device.
@@ -250,6 +262,19 @@ mod tests {
         assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
         assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
         assert_eq!(scene.class("zram0"), DeviceClass::Memory);
+    }
+
+    #[test]
+    fn an_nvme_disk_and_its_paths_are_not_counted_twice() {
+        let schema = schema(&["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"]);
+        let scene = SchemaIndex::new(&schema, None, &[]);
+        let expected = ["nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1"];
+        assert_eq!(scene.disks(), expected);
+        // another tool's log may name its disks, and not know what stands on what
+        let device = |name: &str| Device { name: name.into(), ..Device::default() };
+        let names = ["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"];
+        let topology = Topology { devices: names.into_iter().map(device).collect(), ..Topology::default() };
+        assert_eq!(SchemaIndex::new(&schema, Some(&topology), &[]).disks(), expected);
     }
 
     #[test]

@@ -101,8 +101,13 @@ fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
         let name = device.strip_prefix("/dev/").unwrap_or(device);
         // links such as /dev/mapper/NAME or /dev/disk/by-id/NAME
         let target = std::fs::canonicalize(device).ok().filter(|_| device.starts_with('/'));
-        let target = target.as_deref().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or(name);
-        let Some(number) = names.number(target) else {
+        // a name may have a slash: /dev/cciss/c0d0
+        let named = |path: &Path| {
+            let file = path.strip_prefix("/dev").ok().or_else(|| path.file_name().map(Path::new))?;
+            file.to_str().map(str::to_owned)
+        };
+        let target = target.as_deref().and_then(named).unwrap_or_else(|| name.to_owned());
+        let Some(number) = names.number(&target) else {
             return Err(Failure::Failed(format!("{}: no such block device", output::name(device))));
         };
         let disk = names.disk_of(number);

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use diskwright_base::Note;
+use diskwright_base::diskstats::nvme_path;
 
 use crate::live::moment::TickContext;
 use crate::live::totals::{CounterReset, CounterTable, TableColumn, total};
@@ -72,14 +73,19 @@ const PATTERNS: &[(&str, DevicePlace)] = &[
 /// The device of a message that counts.
 pub fn device(message: &str) -> Option<&str> {
     let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
-    let is_number = matches!(place, DevicePlace::Number(_));
-    let ends = |c: char| matches!(c, ' ' | ',' | ']' | '.') || c == ':' && !is_number;
+    let ends = |c: char| match place {
+        DevicePlace::Number(_) => matches!(c, ' ' | ',' | '.'),
+        // a name may have a dot: etherd/e0.0
+        DevicePlace::Behind(_) => matches!(c, ' ' | ',' | ']' | ':'),
+        DevicePlace::First | DevicePlace::Brackets => matches!(c, ' ' | ',' | ']' | '.' | ':'),
+    };
     let rest = match place {
         DevicePlace::Behind(words) | DevicePlace::Number(words) => message.split_once(words)?.1,
         DevicePlace::First => message,
         DevicePlace::Brackets => message.split_once('[')?.1,
     };
-    rest.split(ends).next().filter(|name| !name.is_empty() && name.len() <= 32)
+    let name = rest.split(ends).next().map(|name| name.trim_end_matches('.'));
+    name.filter(|name| !name.is_empty() && name.len() <= 32)
 }
 
 /// A drive without its medium, or with a bad one, makes messages without an error of its own: floppies, CDs.
@@ -87,29 +93,39 @@ fn is_of_media(disk: &str) -> bool {
     ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
 }
 
-/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0`, `ata1`, `8:16`.
+/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
 fn disk(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    // of an NVMe disk with several ways to it, the disk is meant
+    let head = nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
+    // a slash in a name (cciss/c0d0) is written ! in sysfs
+    let device = &head.unwrap_or_else(|| device.replace('/', "!"));
     let is_part = |disk: &&String| sys.join("block").join(disk).join(device).is_dir();
+    // a controller's number is in the names of its paths, and only without these in that of its disk
+    let path = all.iter().filter_map(|name| nvme_path(name)).find(|(_, controller)| controller == device);
+    let behind_path = |disk: &&String| path.as_ref().is_some_and(|(head, _)| head == *disk);
     let controller = |disk: &&String| {
-        device.starts_with("nvme") && disk.strip_prefix(device).is_some_and(|rest| rest.starts_with('n'))
+        let is_shared = || all.iter().filter_map(|name| nvme_path(name)).any(|(head, _)| head == **disk);
+        let is_own = disk.strip_prefix(device.as_str()).is_some_and(|rest| rest.starts_with('n'));
+        device.starts_with("nvme") && is_own && !is_shared()
     };
     let behind = |disk: &&String| {
         let place = std::fs::canonicalize(sys.join("block").join(disk));
-        device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device))
+        device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device.as_str()))
     };
     let has_number = |disk: &&String| {
         let number = std::fs::read_to_string(sys.join("block").join(disk).join("dev"));
-        device.contains(':') && number.is_ok_and(|number| number.trim() == device)
+        device.contains(':') && number.is_ok_and(|number| number.trim() == device.as_str())
     };
-    let found = all.iter().find(|disk| *disk == device).or_else(|| all.iter().find(is_part));
+    let found = all.iter().find(|disk| disk.as_str() == device.as_str()).or_else(|| all.iter().find(is_part));
     found
+        .or_else(|| all.iter().find(behind_path))
         .or_else(|| all.iter().find(controller))
         .or_else(|| all.iter().find(behind))
         .or_else(|| all.iter().find(has_number))
         .filter(|disk| !is_of_media(disk))
-        .cloned()
+        .map(|disk| disk.replace('!', "/"))
 }
 
 #[derive(Default)]
@@ -213,6 +229,10 @@ mod tests {
             ("sd 2:0:0:0: [sdb] tag#17 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK", Some("sdb")),
             ("nvme nvme0: I/O 12 QID 3 timeout, aborting", Some("nvme0")),
             ("md/raid1:md0: Disk failure on sdb1, disabling device.", Some("sdb1")),
+            ("I/O error, dev cciss/c0d0, sector 2048 op 0x0:(READ)", Some("cciss/c0d0")),
+            ("Buffer I/O error on dev etherd/e0.1p1, logical block 0, async page read", Some("etherd/e0.1p1")),
+            ("blk_update_request: I/O error, dev etherd/e0.1, sector 8", Some("etherd/e0.1")),
+            ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1", Some("nvme0")),
             ("device-mapper: multipath: 253:3: Failing path 8:16.", Some("8:16")),
             ("device-mapper: multipath: 253:3: Reinstating path 8:16.", None),
             ("usb 1-1: new high-speed USB device number 2", None),
@@ -235,6 +255,47 @@ mod tests {
         for disk in ["sr0", "fd0"] {
             assert!(watch.find("physical_disk.kernel_messages", disk).is_none(), "{disk}");
         }
+    }
+
+    /// Counts of these disks after messages of these texts.
+    fn counted(machine: &FakeMachine, messages: &[&str], disks: &[&str]) -> Vec<Option<f64>> {
+        machine.ordinary().put("dev/kmsg", "");
+        let mut watch = machine.watch();
+        watch.tick();
+        let lines: String = messages.iter().map(|text| format!("3,1,1,-;{text}\n")).collect();
+        machine.put("dev/kmsg", lines);
+        watch.tick_after(1.0);
+        disks.iter().map(|disk| watch.find("physical_disk.kernel_messages", disk)).collect()
+    }
+
+    #[test]
+    fn names_with_a_slash_are_found_in_sysfs() {
+        let machine = FakeMachine::new();
+        machine.disk("cciss!c0d0", "104:0", 1000).disk("etherd!e0.1", "152:16", 1000);
+        machine.put("sys/block/cciss!c0d0/cciss!c0d0p1/partition", "1\n");
+        let messages = [
+            "I/O error, dev cciss/c0d0, sector 2048",
+            "Buffer I/O error on dev cciss/c0d0p1, logical block 0, async page read",
+            "I/O error, dev etherd/e0.1, sector 8",
+        ];
+        let counts = counted(&machine, &messages, &["cciss/c0d0", "etherd/e0.1", "cciss!c0d0"]);
+        assert_eq!(counts, [Some(2.0), Some(1.0), None]);
+    }
+
+    /// Two disks, each behind the controller that has the other's number.
+    #[test]
+    fn paths_and_controllers_of_shared_nvme_disks_lead_to_the_disk() {
+        let machine = FakeMachine::new();
+        for name in ["nvme0n1", "nvme1n1", "nvme0c1n1", "nvme1c0n1"] {
+            machine.disk(name, "259:0", 1000);
+        }
+        let messages = [
+            "I/O error, dev nvme0c1n1, sector 2048",
+            "nvme nvme1: I/O 12 QID 3 timeout, aborting",
+            "nvme nvme0: controller is down; will reset: CSTS=0x3",
+        ];
+        let counts = counted(&machine, &messages, &["nvme0n1", "nvme1n1", "nvme0c1n1"]);
+        assert_eq!(counts, [Some(2.0), Some(1.0), None]);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use diskwright_base::Note;
 use diskwright_base::diskstats::{
     COMPLETED, DISK, DiskstatsField, DiskstatsNumber, IN_FLIGHT, NUMBERS, PARTITION, PARTITION_PLACES,
 };
+use paths::DiskPath;
+
+mod paths;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -148,6 +151,8 @@ struct Diskstats {
     file: OpenFile,
     /// A slot a line, in the order of the file.
     slots: Vec<DiskstatsSlot>,
+    /// Paths of NVMe disks that have several ways to them, or might have.
+    paths: Vec<DiskPath>,
     /// Whole devices and partitions.
     tables: [CounterTable; 2],
 }
@@ -157,6 +162,7 @@ impl Diskstats {
         Diskstats {
             file: OpenFile::pieces(roots.proc.join("diskstats"), "without it no disk can be watched"),
             slots: Vec::new(),
+            paths: Vec::new(),
             tables: [
                 CounterTable::new("disk", &WHOLE, CounterReset::RowBeganAnew),
                 CounterTable::new("partition", &PART, CounterReset::RowBeganAnew),
@@ -178,6 +184,7 @@ impl CounterSource for Diskstats {
         let (mut cursor, mut unbound) = (0, false);
         for raw in lines(text) {
             match parse_line(raw) {
+                Some(line) if paths::take(&mut self.paths, &line) => {}
                 Some(line) => {
                     let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, context);
                     cursor = slot + 1;
@@ -197,6 +204,7 @@ impl CounterSource for Diskstats {
             self.tables[0].retain(|name, _| !slots.iter().any(|s| idle(s, name)));
             self.find_rows();
         }
+        paths::carry(&mut self.paths, &mut self.tables[0]);
         self.tables.iter_mut().for_each(|t| t.settle(context));
         self.judge_stalls(context);
     }

@@ -297,3 +297,47 @@ fn a_bound_loop_device_is_seen_after_a_report_and_within_a_minute_without() {
     }
     assert!(watch.find("physical_disk.reads", "loop0").is_some(), "a minute is over");
 }
+
+/// From Linux 6.4 on the disk counts what its paths do, too: once, and not twice.
+#[test]
+fn a_path_of_an_nvme_disk_is_no_disk() {
+    let text = |reads: u64| {
+        format!(
+            "259 1 nvme0c0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n259 0 nvme0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n"
+        )
+    };
+    let machine = machine(&text(100));
+    let mut watch = machine.watch();
+    watch.tick();
+    machine.put("proc/diskstats", text(130));
+    watch.tick_after(1.0);
+    assert_eq!(disk(&watch, "reads", "nvme0n1"), 30.0);
+    assert!(watch.find("physical_disk.reads", "nvme0c0n1").is_none());
+}
+
+/// Before Linux 6.4 the disk counts nothing.
+#[test]
+fn an_nvme_disk_that_counts_nothing_has_what_its_paths_did() {
+    let head = "259 0 nvme0n1 0 0 0 0 0 0 0 0 0 0 0\n";
+    let one = format!("259 1 nvme0c0n1 100 0 800 50 20 0 160 7 0 90 120\n{head}");
+    let machine = machine(&one);
+    let mut watch = machine.watch();
+    watch.tick();
+    machine.put("proc/diskstats", format!("259 1 nvme0c0n1 130 0 1600 80 20 0 160 7 2 290 320\n{head}"));
+    watch.tick_after(1.0);
+    assert_eq!((disk(&watch, "reads", "nvme0n1"), disk(&watch, "current_queue_length", "nvme0n1")), (30.0, 2.0));
+    assert!((disk(&watch, "busy_time_s", "nvme0n1") - 0.2).abs() < 1e-12);
+    assert_eq!(disk(&watch, "stalled", "nvme0n1"), 0.0);
+    // a second path works, too
+    let two = |reads: u64| format!("259 1 nvme0c0n1 {reads} 0 1600 80 20 0 160 7 2 290 320\n{head}");
+    let other = |reads: u64| format!("259 2 nvme0c1n1 {reads} 0 80 8 0 0 0 0 1 9 9\n");
+    machine.put("proc/diskstats", two(140) + &other(5));
+    watch.tick_after(1.0);
+    machine.put("proc/diskstats", two(150) + &other(12));
+    watch.tick_after(1.0);
+    assert_eq!((disk(&watch, "reads", "nvme0n1"), disk(&watch, "current_queue_length", "nvme0n1")), (17.0, 3.0));
+    assert!(disk(&watch, "busy_time_s", "nvme0n1").is_nan(), "the paths' times overlap");
+    for path in ["nvme0c0n1", "nvme0c1n1"] {
+        assert!(watch.find("physical_disk.reads", path).is_none(), "{path}");
+    }
+}

@@ -366,15 +366,20 @@ fn fill(values: &mut [u64], mount: &MountStats, again: &mut [RetransmissionSum; 
 }
 
 fn fill_share(values: &mut [u64], share: &ShareStats) {
-    let or_absent = |number: Option<u64>| number.unwrap_or(ABSENT);
+    // each session with a server lists the share anew (multiuser, nosharesock)
+    let add = |cell: &mut u64, number: Option<u64>| match number {
+        Some(number) if *cell == ABSENT => *cell = number,
+        Some(number) => *cell = cell.saturating_add(number),
+        None => {}
+    };
     for (class, operations, bytes) in [
         (NfsClass::Read, share.reads, share.read_bytes),
         (NfsClass::Write, share.writes, share.write_bytes),
         (NfsClass::Commit, share.flushes, None),
         (NfsClass::Metadata, share.metadata(), None),
     ] {
-        values[class as usize * CLASS] = or_absent(operations);
-        values[class as usize * CLASS + 1] = or_absent(bytes);
+        add(&mut values[class as usize * CLASS], operations);
+        add(&mut values[class as usize * CLASS + 1], bytes);
     }
 }
 

@@ -44,11 +44,14 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&ShareStats<'a>)) {
     share.iter().for_each(found);
 }
 
-/// `1) \\server\share`, perhaps with a word behind it.
+/// `1) \\server\share`, perhaps with a word behind a tab. The name of a share may have blanks.
 fn heading(line: &[u8]) -> Option<&[u8]> {
-    let mut words = WordIter::new(line);
-    number(words.word()?.strip_suffix(b")")?)?;
-    words.word().filter(|name| name.starts_with(b"\\\\"))
+    let line = line.trim_ascii();
+    let blank = line.iter().position(|b| *b == b' ')?;
+    number(line[..blank].strip_suffix(b")")?)?;
+    let name = line[blank..].trim_ascii();
+    let end = name.iter().position(|b| *b == b'\t').unwrap_or(name.len());
+    Some(name[..end].trim_ascii_end()).filter(|name| name.starts_with(b"\\\\"))
 }
 
 fn detail(line: &[u8], share: &mut ShareStats) {

@@ -159,6 +159,28 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
     assert!(watch.says(Note::UNSEEN, "mount -t fusectl"));
 }
 
+/// Two shares that differ behind a blank, and one that two users' sessions list each.
+#[test]
+fn shares_of_smb_have_blanks_and_several_sessions() {
+    let machine = FakeMachine::new();
+    let mounts = [("60", "/one", "cifs", "//nas/my\\040data"), ("61", "/two", "cifs", "//nas/my\\040mail")];
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    let stats = |reads: [u32; 3]| {
+        let share = |(name, reads): (&str, u32)| {
+            format!("1) \\\\nas\\{name}\nSMBs: {reads}\nFlushes: 0 total 0 failed\nReads: {reads} total 0 failed\n")
+        };
+        ["my data", "my mail", "my data\tDISCONNECTED "].into_iter().zip(reads).map(share).collect::<String>()
+    };
+    machine.put("proc/fs/cifs/Stats", stats([10, 100, 1000]));
+    let mut watch = machine.watch();
+    watch.tick();
+    machine.put("proc/fs/cifs/Stats", stats([12, 103, 1005]));
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("network_filesystem.reads", "/one"), 7.0);
+    assert_eq!(watch.value("network_filesystem.reads", "/two"), 3.0);
+    assert_eq!(watch.sampler.schema().instances("network_filesystem"), ["/one", "/two"]);
+}
+
 #[test]
 fn a_machine_without_such_mounts_says_nothing() {
     let machine = FakeMachine::new();

@@ -29,7 +29,7 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
         if read_number(&folder.join("size")) == Some(0) && stands_alone(&name, &folder) {
             continue;
         }
-        // the hidden paths of an NVMe multipath node have no statistics of their own
+        // the hidden paths of an NVMe multipath node are no disks: what they do counts at the node (diskstats/paths.rs)
         if read_number(&folder.join("hidden")) == Some(1) {
             continue;
         }

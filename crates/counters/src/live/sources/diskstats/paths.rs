@@ -1,0 +1,73 @@
+//! Paths of NVMe native multipath: `nvme0c1n1` leads to the disk `nvme0n1`, and each has a line. A path is no disk of
+//! its own. From Linux 6.4 on the disk counts its requests itself; before that its line stays at zero, and what its
+//! paths did together is what it did.
+
+use diskwright_base::diskstats::{COMPLETED, DISK, DiskstatsNumber, NUMBERS, nvme_path};
+
+use super::DiskstatsLine;
+use crate::live::totals::{ABSENT, CounterTable};
+
+/// A path with what its line said at this tick.
+#[derive(Debug)]
+pub(super) struct DiskPath {
+    name: Box<[u8]>,
+    /// The disk that it leads to.
+    head: String,
+    /// `None` until its line comes.
+    numbers: Option<[Option<u64>; NUMBERS]>,
+}
+
+/// Place of the busy time, which alone does not add up: paths are busy at the same time.
+const BUSY: usize = 9;
+
+/// Takes a line that is one of a path; false of all others.
+pub(super) fn take(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {
+    if !line.name.starts_with(b"nvme") {
+        return false;
+    }
+    if let Some(known) = paths.iter_mut().find(|path| *path.name == *line.name) {
+        known.numbers = Some(line.numbers);
+        return true;
+    }
+    let Some((head, _)) = nvme_path(&String::from_utf8_lossy(line.name)) else { return false };
+    paths.push(DiskPath { name: line.name.into(), head, numbers: Some(line.numbers) });
+    true
+}
+
+/// Gives disks that count nothing themselves what their paths did, and makes ready for the next tick.
+pub(super) fn carry(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
+    // those whose line did not come are gone
+    paths.retain(|path| path.numbers.is_some());
+    let all: &[DiskPath] = paths.as_slice();
+    for (at, path) in all.iter().enumerate() {
+        let is_first = !all[..at].iter().any(|before| before.head == path.head);
+        let Some(row) = disks.find(&path.head).filter(|_| is_first) else { continue };
+        let own = disks.fill(row);
+        let counts = COMPLETED.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
+        if !counts {
+            for (place, cell) in own.iter_mut().take(NUMBERS).enumerate() {
+                *cell = together(all, &path.head, place);
+            }
+        }
+    }
+    paths.iter_mut().for_each(|path| path.numbers = None);
+}
+
+/// What a number of all paths to a disk is of the disk.
+fn together(paths: &[DiskPath], head: &str, place: usize) -> u64 {
+    let (mut sum, mut count, mut busy) = (0_u64, 0_usize, 0_usize);
+    for path in paths.iter().filter(|path| path.head == head) {
+        if let Some(number) = path.numbers.and_then(|numbers| numbers[place]) {
+            sum = sum.wrapping_add(number);
+            count += 1;
+            busy += usize::from(number > 0);
+        }
+    }
+    match DISK[place].number {
+        _ if count == 0 => ABSENT,
+        // of paths that work at the same time nobody knows how long any of them did
+        _ if place == BUSY && busy > 1 => ABSENT,
+        DiskstatsNumber::Total32 => sum % (1 << 32),
+        _ => sum,
+    }
+}
