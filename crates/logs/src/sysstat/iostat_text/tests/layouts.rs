@@ -94,3 +94,32 @@ fn bytes_are_counted_in_any_unit() {
         assert_eq!(log(headings, row).column("physical_disk.bytes_per_s", "sda"), [536_870_912.0; 2], "{row}");
     }
 }
+
+#[test]
+fn times_of_any_locale_stand_above_reports() {
+    let reports: String = (1..4)
+        .map(|second| {
+            let report = report(second, "Device tps", "sda 5");
+            let time = report.find('\n').unwrap();
+            format!("Sa 21. Nov 19:05:{second:02} UTC 2026{}", &report[time..])
+        })
+        .collect();
+    let read = run(&(HEAD.to_owned() + &reports));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 2]);
+    assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
+}
+
+#[test]
+fn times_of_day_go_on_behind_midnight() {
+    let reports: String = ["11:59:40 PM", "11:59:50 PM", "12:00:00 AM", "12:00:10 AM"]
+        .iter()
+        .map(|clock| {
+            let report = report(1, "Device tps", "sda 5");
+            let time = report.find('\n').unwrap();
+            format!("Time: {clock}{}", &report[time..])
+        })
+        .collect();
+    let read = run(&(HEAD.to_owned() + &reports));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10_000_000_000; 3]);
+    assert_eq!(read.ticks[2].0 - read.ticks[0].0, 20_000_000_000);
+}
