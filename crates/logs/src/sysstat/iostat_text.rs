@@ -7,7 +7,7 @@ use diskwright_base::Note;
 use diskwright_base::text::same_host;
 
 use super::calendar;
-use super::clock::SysstatClock;
+use super::clock::{SysstatClock, ZoneHint};
 use super::head_line::HeadLine;
 use super::idle::{self, IdleDevices, TABLES};
 use super::machine::{HeadDays, ReportClock, SysstatMachine};
@@ -16,6 +16,7 @@ use super::stream::StreamWindow;
 use super::table::{HeadingTable, Misfit, number};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
@@ -48,6 +49,7 @@ struct IostatTextLog<'b, 'c> {
     printed: Option<i64>,
     /// For times of day without a date.
     days: HeadDays,
+    daylight: DaylightClock,
     reports: ReportClock,
     /// Reports since the head, and heads.
     count: u64,
@@ -109,6 +111,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         headings: Vec::new(),
         printed: None,
         days: HeadDays::default(),
+        daylight: DaylightClock::default(),
         reports: ReportClock::default(),
         count: 0,
         starts: 0,
@@ -228,7 +231,11 @@ impl IostatTextLog<'_, '_> {
         };
         self.end_of_report()?;
         let local = if clock.is_some() { self.days.after(printed.local) } else { printed.local };
-        self.printed = Some(self.clock.utc_ns(local, &printed.zone, self.batch));
+        let mut time_ns = self.clock.utc_ns(local, &printed.zone, self.batch);
+        if printed.zone == ZoneHint::Nothing {
+            time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
+        }
+        self.printed = Some(time_ns);
         // OSWatcher writes it each time that it starts a tool
         if text.trim_start().starts_with("zzz") {
             self.begin();

@@ -123,3 +123,23 @@ fn times_of_day_go_on_behind_midnight() {
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10_000_000_000; 3]);
     assert_eq!(read.ticks[2].0 - read.ticks[0].0, 20_000_000_000);
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("10/25/26", ["02:59:45 AM", "02:59:50 AM", "02:59:55 AM", "02:00:00 AM", "02:00:05 AM"]),
+        ("03/29/26", ["01:59:45 AM", "01:59:50 AM", "01:59:55 AM", "03:00:00 AM", "03:00:05 AM"]),
+    ] {
+        let reports: String = clocks
+            .iter()
+            .map(|clock| {
+                let report = report(1, "Device tps", "sda 5");
+                let time = report.find('\n').unwrap();
+                format!("{day} {clock}{}", &report[time..])
+            })
+            .collect();
+        let read = run(&(HEAD.to_owned() + &reports));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 4], "{day}");
+        assert_eq!(read.notes.iter().filter(|n| n.kind == "clock").count(), 1, "{day}");
+    }
+}
