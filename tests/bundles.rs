@@ -141,3 +141,44 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     assert_eq!(none.status.code(), Some(1));
     assert!(said(&none).contains("its only file is not a log"), "{}", said(&none));
 }
+
+/// A file from before 1970, and one that was packed again under its name.
+#[test]
+fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
+    let folder = folder("bundles-twice");
+    let text = iostat("db1", 21, 10);
+    let mut builder = tar::Builder::new(Vec::new());
+    for mtime in [u64::MAX, 1] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(mtime);
+        header.set_cksum();
+        builder.append_data(&mut header, "logs/iostat", text.as_bytes()).unwrap();
+    }
+    let bundle = folder.join("twice.tar");
+    fs::write(&bundle, builder.into_inner().unwrap()).unwrap();
+    let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
+    assert_eq!(success(&done)["host"], "db1");
+    assert!(!said(&done).contains("reads 2"), "{}", said(&done));
+}
+
+#[test]
+fn a_zip_archive_may_hold_one_that_is_called_archive() {
+    let folder = folder("bundles-zip");
+    let options = zip::write::SimpleFileOptions::default();
+    let mut inner = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    inner.start_file("iostat.txt", options).unwrap();
+    inner.write_all(iostat("db1", 21, 10).as_bytes()).unwrap();
+    let inner = inner.finish().unwrap().into_inner();
+    let bundle = folder.join("outer.zip");
+    let mut outer = zip::ZipWriter::new(File::create(&bundle).unwrap());
+    outer.start_file("archive.zip", options).unwrap();
+    outer.write_all(&inner).unwrap();
+    outer.start_file("later.txt", options).unwrap();
+    outer.write_all(iostat("db1", 21, 11).as_bytes()).unwrap();
+    outer.finish().unwrap();
+    let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
+    assert!(said(&done).contains("reads 2 iostat-text"), "{}", said(&done));
+    success(&done);
+}

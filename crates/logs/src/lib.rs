@@ -10,6 +10,7 @@ mod batch;
 mod bounds;
 mod clean;
 mod collectl;
+mod daylight;
 mod dstat;
 mod error;
 mod hosts;

@@ -166,6 +166,24 @@ fn the_zone_is_told_from_the_files_own_clock() {
     assert!(said.contains("--utc-offset"), "{said}");
 }
 
+/// Without a 100 ns timer there is no UTC in a sample: its stamp is put back an hour in autumn.
+#[test]
+fn a_change_from_summer_time_loses_no_sample() {
+    let mut log = Log::new(8, 0, false);
+    let wanted = [blg_encoder::Wanted { kind: blg_encoder::LEVEL, object: "O", instance: None, counter: "c" }];
+    log.list("H", &wanted);
+    for n in 0..6u64 {
+        let stamp = START + n * SECOND - if n < 3 { 0 } else { 3600 * SECOND };
+        let record = log.raw(stamp, n, 0, 1);
+        log.sample(stamp, &[record]);
+    }
+    let got = plain(log.finish());
+    let wanted: Vec<i64> = (0..6).map(|n| START_NS + n * 1_000_000_000).collect();
+    assert_eq!(got.times_ns, wanted);
+    same(got.values("foreign.O\\c", ""), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(got.notes.iter().filter(|note| note.kind == Note::CLOCK).count(), 1);
+}
+
 #[test]
 fn of_several_machines_one_is_read() {
     let mut log = Log::new(4, 0, false);

@@ -103,7 +103,7 @@ impl<'a> Unpacking<'a> {
                 continue;
             }
             let inner = entry.path()?.into_owned();
-            let written = UNIX_EPOCH + Duration::from_secs(entry.header().mtime().unwrap_or(0));
+            let written = since_1970(entry.header().mtime().unwrap_or(0));
             self.file(&inner, written, &mut entry, &mut ours)?;
         }
         self.logs_of_ours(ours);
@@ -112,7 +112,8 @@ impl<'a> Unpacking<'a> {
 
     /// A zip archive tells at its end what is in it, so one that is packed itself is copied first.
     fn zip(&mut self, mut input: LogInput) -> io::Result<()> {
-        let copy = self.to.join("archive.zip");
+        // beside its folder: what is in it may have any name
+        let copy = self.to.with_extension("zip");
         let mut file = private::create(&copy).map_err(io::Error::other)?;
         self.copy(&mut input, &mut file)?;
         let mut archive = zip::ZipArchive::new(File::open(&copy)?)?;
@@ -164,6 +165,7 @@ impl<'a> Unpacking<'a> {
             let of = inner.parent().unwrap_or(inner).display();
             ours.insert((folder, format!("{}: {of}", self.name)));
         } else if let Some(format) = format {
+            self.replace(&to, &name);
             self.content.logs.push((to, name, format.id));
         } else {
             let before = self.content.logs.len();
@@ -174,6 +176,15 @@ impl<'a> Unpacking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A file that came again has replaced the one before, as unpacking by hand does (`tar -r`).
+    fn replace(&mut self, path: &Path, name: &str) {
+        let Some(index) = self.content.logs.iter().position(|(known, ..)| known == path) else { return };
+        let (_, before, _) = self.content.logs.remove(index);
+        if before != name {
+            self.content.refused.push(format!("{before}: {name} has the same place and replaces it"));
+        }
     }
 
     fn logs_of_ours(&mut self, folders: BTreeSet<(PathBuf, String)>) {
@@ -213,6 +224,13 @@ fn inside(name: &Path) -> PathBuf {
     });
     let path: PathBuf = plain.collect();
     if path.as_os_str().is_empty() { PathBuf::from("unnamed") } else { path }
+}
+
+/// A tar archive's time. One before 1970 is a negative number there, which reads as a huge one.
+fn since_1970(seconds: u64) -> SystemTime {
+    /// The year 9999.
+    const LATEST: u64 = 253_402_300_799;
+    UNIX_EPOCH + Duration::from_secs(if seconds > LATEST { 0 } else { seconds })
 }
 
 /// A zip archive's time names no zone; it is taken as UTC.

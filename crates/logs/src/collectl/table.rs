@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::header::{self, CollectlHeader};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::shaper::disk_of;
@@ -85,6 +86,7 @@ fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
 struct TableLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
+    daylight: DaylightClock,
     header: CollectlHeader,
     separator: u8,
     plan: Vec<CellPlan>,
@@ -102,6 +104,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let mut log = TableLog {
         batch,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         header: CollectlHeader::default(),
         separator: b' ',
         plan: Vec::new(),
@@ -120,7 +123,11 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
             log.separator = separator;
             log.plan = plan(line, separator, &mut log.row);
         } else if header::is_of_head(line) {
-            log.is_first |= log.header.take(&lines.text());
+            if log.header.take(&lines.text()) {
+                log.is_first = true;
+                // the head says the zone of its own time
+                log.daylight = DaylightClock::default();
+            }
         } else {
             log.data(&lines);
         }
@@ -192,8 +199,9 @@ impl TableLog<'_, '_> {
         let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
         let (seconds, _) = time::time_of_day(&[whole])?;
         let thousandths = format!("{part:0<3}").get(..3)?.parse::<i64>().ok()?;
-        let time_ns = self.clock.utc_ns(day * DAY + seconds, &self.header.zone(), self.batch);
-        Some(time_ns.saturating_add(thousandths * 1_000_000))
+        let (local_s, part_ns) = (day * DAY + seconds, thousandths * 1_000_000);
+        let time_ns = self.clock.utc_ns(local_s, &self.header.zone(), self.batch).saturating_add(part_ns);
+        Some(self.daylight.place(time_ns, local_s.saturating_mul(1_000_000_000), self.batch))
     }
 }
 

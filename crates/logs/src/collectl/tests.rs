@@ -193,3 +193,18 @@ fn files_cut_anywhere_give_what_was_whole() {
         }
     }
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("20261025", ["02:59:40", "02:59:45", "02:59:50", "02:59:55", "02:00:00", "02:00:05"]),
+        ("20260329", ["01:59:40", "01:59:45", "01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
+    ] {
+        let one = |clock: &&str| row(46).replace("20261121 07:05:46", &format!("{day} {clock}"));
+        let read = run(&(HEAD.to_owned() + COLUMNS + &clocks.iter().map(one).collect::<String>()));
+        let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+        assert_eq!(lengths, [0, 5, 5, 5, 5, 5], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}

@@ -8,6 +8,7 @@ use super::heading::{CLOCK, DstatHeading, EPOCH};
 use super::title::DstatTitle;
 use super::when::RowDates;
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
@@ -26,6 +27,7 @@ struct DstatLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
+    daylight: DaylightClock,
     title: DstatTitle,
     /// The first line of headings, until the second comes.
     groups: Option<Vec<String>>,
@@ -47,6 +49,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         batch,
         options,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         title: DstatTitle::default(),
         groups: None,
         heading: DstatHeading::default(),
@@ -119,6 +122,8 @@ impl DstatLog<'_, '_> {
     fn begin_run(&mut self) {
         self.heading = DstatHeading::default();
         self.dates = RowDates::default();
+        // the title says the zone of its own time
+        self.daylight = DaylightClock::default();
         self.groups = None;
         self.rows = 0;
     }
@@ -194,7 +199,8 @@ impl DstatLog<'_, '_> {
         if self.heading.has_clock {
             let text = cells::unquoted(&bytes[fit.texts[usize::from(CLOCK)].clone()]);
             let local = self.dates.local(&text, &self.title)?;
-            return Some(self.clock.utc_ns(local, &zone, self.batch));
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+            return Some(self.daylight.place(time_ns, local.saturating_mul(S), self.batch));
         }
         if self.heading.has_epoch {
             return None;

@@ -158,3 +158,20 @@ fn lines_before_the_titles_and_lost_quotes() {
     let read = run(&whole.replace('"', "").replace('\n', "\r\n"));
     assert_eq!(read.column("physical_disk.writes_per_s", "sda"), [20.0; 2]);
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("25-10", ["02:59:40", "02:59:45", "02:59:50", "02:59:55", "02:00:00", "02:00:05"]),
+        ("29-03", ["01:59:40", "01:59:45", "01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
+    ] {
+        let one = |clock: &&str| row(46).replace("21-11 07:05:46", &format!("{day} {clock}"));
+        let rows: String = clocks.iter().map(one).collect();
+        let text = log("Dstat 0.7.3", "dstat", &rows).replace("21 Nov 2026 07:05:46 UTC", "01 Jun 2026 07:05:46 CEST");
+        let read = run(&text);
+        let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+        assert_eq!(lengths, [5; 5], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said("clock"), said("gap")), (1, 0), "{day}");
+    }
+}

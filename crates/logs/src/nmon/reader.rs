@@ -10,6 +10,7 @@ use diskwright_base::{ProcessRow, Topology};
 use super::processes::TopColumns;
 use super::section::NmonSection;
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
@@ -37,6 +38,7 @@ struct HeldTick {
 struct NmonLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
+    daylight: DaylightClock,
     delimiter: u8,
     machine: Topology,
     /// Local midnight of the head's date, for moments without one.
@@ -75,6 +77,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let mut log = NmonLog {
         batch,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         delimiter: b',',
         machine: Topology::default(),
         day: None,
@@ -200,6 +203,7 @@ impl NmonLog<'_, '_> {
             return;
         };
         let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
+        let time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         if let Some(held) = self.held.get_mut(&number) {
             held.time_ns = Some(time_ns);
         } else {

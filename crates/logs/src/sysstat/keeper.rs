@@ -12,6 +12,7 @@ use super::shaper::Shaper;
 use super::template::StampPart;
 use super::time::{self, DAY, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::{LogOptions, TimeBasis};
 
@@ -78,6 +79,7 @@ pub struct SysstatSession<'b, 'c> {
     options: &'c LogOptions,
     writer: DocumentWriter,
     clock: SysstatClock,
+    daylight: DaylightClock,
     order: NumericDateOrder,
     /// The machine whose samples are being read.
     pub host: HostHead,
@@ -112,6 +114,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             options,
             writer,
             clock: SysstatClock::new(options),
+            daylight: DaylightClock::default(),
             order,
             host: HostHead::default(),
             chosen: options.host.clone(),
@@ -220,7 +223,11 @@ impl SysstatSession<'_, '_> {
         let of_locale = || calendar::moment(&whole, self.order).map(|found| (found.local, found.zone));
         let of_clock = |keep: &mut Self| keep.time_of_day(&whole).map(|local| (local, ZoneHint::Nothing));
         let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
-        Ok(Some((self.clock.utc_ns(local, &zone, self.batch), None)))
+        let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        if zone != ZoneHint::Nothing {
+            return Ok(Some((time_ns, None)));
+        }
+        Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), None)))
     }
 
     /// A time without a date: the document's date, a day on for each midnight.
@@ -281,6 +288,32 @@ impl SysstatSession<'_, '_> {
             if self.ticks > 0 {
                 self.batch.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+
+    /// Times of mpstat have no date and no zone.
+    #[test]
+    fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+        for (day, clocks) in [
+            ("2026-10-25", ["02:59:50", "02:59:55", "02:00:00", "02:00:05"]),
+            ("2026-03-29", ["01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
+        ] {
+            let sample = |clock: &&str| {
+                format!("{{\"timestamp\": \"{clock}\", \"cpu-load\": [{{\"cpu\": \"all\", \"usr\": 20.00}}]}}")
+            };
+            let samples: Vec<String> = clocks.iter().map(sample).collect();
+            let read = run(&format!(
+                "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"release\": \"6.1.0\", \"date\": \"{day}\", \
+                 \"statistics\": [{}]}}]}}}}",
+                samples.join(", ")
+            ));
+            let lengths: Vec<u64> = read.ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect();
+            assert_eq!(lengths, [0, 5, 5, 5], "{day}");
         }
     }
 }

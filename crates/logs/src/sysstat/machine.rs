@@ -163,6 +163,25 @@ impl ReportClock {
     }
 }
 
+/// Days that times of day have gone on since the date in a head.
+#[derive(Default)]
+pub struct HeadDays {
+    days: i64,
+    last_s: Option<i64>,
+}
+
+impl HeadDays {
+    /// The moment of a time of day that was read with the head's date: half a day back is a midnight.
+    pub fn after(&mut self, local_s: i64) -> i64 {
+        let same_day = local_s.saturating_add(self.days * DAY);
+        let is_midnight = self.last_s.is_some_and(|last| same_day.saturating_add(DAY / 2) < last);
+        self.days += i64::from(is_midnight);
+        let moment = same_day.saturating_add(if is_midnight { DAY } else { 0 });
+        self.last_s = Some(moment);
+        moment
+    }
+}
+
 fn step_on(before: i64, step: Duration) -> i64 {
     before.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
 }

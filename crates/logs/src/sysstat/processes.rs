@@ -97,7 +97,8 @@ impl SysstatProcesses {
         row.processor += processor.unwrap_or(0.0) * 0.01 * seconds;
         row.processor_system += system.unwrap_or(0.0) * 0.01 * seconds;
         row.major_faults_per_s += faults.unwrap_or(0.0) * seconds;
-        if let Some(ticks) = delay {
+        // a sum over the report, and nobody knows how long the first one of `pidstat -h` is
+        if let Some(ticks) = delay.filter(|_| seconds > 0.0) {
             row.block_delay = Some(row.block_delay.unwrap_or(0.0) + ticks / HERTZ);
         }
         if let Some(kib) = resident {
@@ -148,5 +149,28 @@ mod tests {
         let row = &table.rows[0];
         assert_eq!((row.read_bytes_per_s, row.write_bytes_per_s), (Some(2_097_152.0), Some(512.0)));
         assert_eq!((row.resident_bytes, row.name.as_str()), (1_610_612_736.0, "db"));
+    }
+
+    /// The first report below `# Time` covers an unknown time, so its delays are of no second that is counted.
+    #[test]
+    fn delays_of_a_report_of_unknown_length_are_left_out() {
+        let mut text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n".to_owned();
+        for second in [19, 29, 39] {
+            text += &format!(
+                "# Time UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{second} 0 7 20.0 10.0 0.0 500 db\n\n"
+            );
+        }
+        let notes = run(&text).notes;
+        let tables: Vec<ProcessTable> = notes
+            .iter()
+            .filter(|note| note.kind == Note::PROCESSES)
+            .map(|note| serde_json::from_str(&note.text).unwrap())
+            .collect();
+        assert!(!tables.is_empty());
+        for table in &tables {
+            // five of ten seconds
+            let row = &table.rows[0];
+            assert_eq!((row.block_delay, row.read_bytes_per_s), (Some(0.5), Some(20.0 * 1024.0)));
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::table::number;
 use super::time::NumericDateOrder;
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
@@ -31,6 +32,7 @@ struct VmstatLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
+    daylight: DaylightClock,
     shaper: Shaper,
     headings: Option<VmstatHeadings>,
     is_titled: bool,
@@ -53,6 +55,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         batch,
         options,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         shaper: Shaper::new(),
         headings: None,
         is_titled: false,
@@ -128,8 +131,12 @@ impl VmstatLog<'_, '_> {
         let is_first = self.rows == 1;
         let context = format!("line {}", self.line);
         let printed = printed.map(|found| {
-            let zone = if found.zone == ZoneHint::Nothing { zone } else { found.zone };
-            self.clock.utc_ns(found.local, &zone, self.batch)
+            if found.zone != ZoneHint::Nothing {
+                return self.clock.utc_ns(found.local, &found.zone, self.batch);
+            }
+            // the zone in the headings is that of the moment when they were printed
+            let time_ns = self.clock.utc_ns(found.local, &zone, self.batch);
+            self.daylight.place(time_ns, found.local.saturating_mul(1_000_000_000), self.batch)
         });
         if is_first {
             self.reports.pass(printed, self.options.interval);
@@ -197,6 +204,24 @@ mod tests {
             assert_eq!(read.column(counter, instance), [value], "{counter}");
         }
         assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
+    }
+
+    #[test]
+    fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+        for (zone, day, clocks) in [
+            ("CEST", "2026-10-25", ["02:59:45", "02:59:50", "02:59:55", "02:00:00", "02:00:05"]),
+            ("CET", "2026-03-29", ["01:59:45", "01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
+        ] {
+            let heading = format!("{HEAD} r b swpd free buff cache si so bi bo in cs us sy id wa st");
+            let row = |clock: &&str| format!(" 2 0 0 16 32 77 11 108 45 48 873 2731 41 9 38 12 0 {day} {clock}\n");
+            let rows: Vec<String> = clocks.iter().map(row).collect();
+            let lengths = |text: &str| run(text).ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>();
+            assert_eq!(lengths(&format!("{heading} {zone}\n{}", rows.concat())), [5; 4], "{day}");
+            // headings that come again tell the new zone
+            let new = if zone == "CET" { "CEST" } else { "CET" };
+            let both = format!("{heading} {zone}\n{}{heading} {new}\n{}", rows[..4].concat(), rows[4]);
+            assert_eq!(lengths(&both), [5; 4], "{day}");
+        }
     }
 
     #[test]

@@ -94,3 +94,52 @@ fn bytes_are_counted_in_any_unit() {
         assert_eq!(log(headings, row).column("physical_disk.bytes_per_s", "sda"), [536_870_912.0; 2], "{row}");
     }
 }
+
+#[test]
+fn times_of_any_locale_stand_above_reports() {
+    let reports: String = (1..4)
+        .map(|second| {
+            let report = report(second, "Device tps", "sda 5");
+            let time = report.find('\n').unwrap();
+            format!("Sa 21. Nov 19:05:{second:02} UTC 2026{}", &report[time..])
+        })
+        .collect();
+    let read = run(&(HEAD.to_owned() + &reports));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 2]);
+    assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
+}
+
+#[test]
+fn times_of_day_go_on_behind_midnight() {
+    let reports: String = ["11:59:40 PM", "11:59:50 PM", "12:00:00 AM", "12:00:10 AM"]
+        .iter()
+        .map(|clock| {
+            let report = report(1, "Device tps", "sda 5");
+            let time = report.find('\n').unwrap();
+            format!("Time: {clock}{}", &report[time..])
+        })
+        .collect();
+    let read = run(&(HEAD.to_owned() + &reports));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10_000_000_000; 3]);
+    assert_eq!(read.ticks[2].0 - read.ticks[0].0, 20_000_000_000);
+}
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("10/25/26", ["02:59:45 AM", "02:59:50 AM", "02:59:55 AM", "02:00:00 AM", "02:00:05 AM"]),
+        ("03/29/26", ["01:59:45 AM", "01:59:50 AM", "01:59:55 AM", "03:00:00 AM", "03:00:05 AM"]),
+    ] {
+        let reports: String = clocks
+            .iter()
+            .map(|clock| {
+                let report = report(1, "Device tps", "sda 5");
+                let time = report.find('\n').unwrap();
+                format!("{day} {clock}{}", &report[time..])
+            })
+            .collect();
+        let read = run(&(HEAD.to_owned() + &reports));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 4], "{day}");
+        assert_eq!(read.notes.iter().filter(|n| n.kind == "clock").count(), 1, "{day}");
+    }
+}
