@@ -109,6 +109,8 @@ function wakeUp() {
 const describe = tried(async () => {
   const before = S.info;
   S.info = await ask("host", "api/host", {});
+  // of a live host its stream says so
+  if (S.cut && !S.info.live) { S.cut = false; tell(""); }
   // looks in the machine's order, whatever is seen first
   S.info.series.forEach(placeOf);
   if (S.info.fault) tell(`This host cannot be read: ${S.info.fault}`);
@@ -179,9 +181,13 @@ const showFleet = tried(async () => {
   history.replaceState(null, "", location.pathname);
   const look = async () => {
     if (S.host !== null) return;
-    S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
-    fleet();
-    timer = setTimeout(tried(look), S.hosts.some(one => !one.verdict && !one.fault) ? 1500 : 5000);
+    try {
+      S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
+      tell(""); fleet();
+    } finally {
+      // after a question that failed, too: the server may come back
+      if (S.host === null) timer = setTimeout(tried(look), S.hosts.some(one => !one.verdict && !one.fault) ? 1500 : 5000);
+    }
   };
   await look();
 });
