@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 import unittest
 from pathlib import Path
 
@@ -183,6 +184,30 @@ class PageTest(BrowserCase):
         self.addCleanup(other.stop)
         self.assertEqual(self.shown(other, link).text("#host"), name)
         self.calm(page, server.url)
+
+    def test_an_answer_about_a_host_is_nothing_to_the_list(self):
+        server = Served(self.log, self.simulated)
+        self.addCleanup(server.stop)
+        page = self.page(server)
+        page.until("document.querySelectorAll('#hosts tbody tr').length === 2", "two hosts")
+        page.run("""(() => {
+          const real = window.fetch, fault = document.querySelector('#fault');
+          window.told = [];
+          new MutationObserver(() => told.push(fault.textContent)).observe(fault, { childList: true });
+          window.fetch = async (...given) => {
+            if (!/api.view/.test(given[0])) return real(...given);
+            await new Promise(done => { window.release = done; });
+            return real(...given).finally(() => { window.answered = true; });
+          };
+        })()""")
+        page.click("#hosts tbody tr:nth-child(1) button", 0.5)
+        page.until("!!window.release", "the question")
+        page.click("#all")
+        page.until("!document.querySelector('#fleet').hidden", "the list again")
+        page.run("release()")
+        page.until("!!window.answered", "the late answer")
+        time.sleep(0.5)
+        self.assertEqual(page.run("told.filter(text => text).join()"), "")
 
 
 if __name__ == "__main__":

@@ -169,6 +169,8 @@ const open = tried(async id => {
   await look();
 });
 function leave() {
+  // answers about one host are not another's
+  for (const one of Object.values(asked)) one.abort();
   stream?.close(); stream = null; clearTimeout(timer); clearTimeout(again); failed = 0;
   Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, asksAgain: 0, cut: false, looks: [new Map(), new Map()] });
   noted = barred = ""; listed = ["", ""];
