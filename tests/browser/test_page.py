@@ -209,6 +209,26 @@ class PageTest(BrowserCase):
         time.sleep(0.5)
         self.assertEqual(page.run("told.filter(text => text).join()"), "")
 
+    def test_keys_jump_to_alerts(self):
+        page = self.shown(self.recorded)
+        begin = round(self.recorded.json("api/host")["range_ms"][0]) + 2000
+        # what a stretch answers has alerts beside its marks
+        page.run("""(() => {
+          const real = window.fetch;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.range/.test(given[0]) || !answer.ok) return answer;
+            const found = await answer.json();
+            found.marks = [];
+            found.alerts = [{ id: 'disk.stall', instance: 'sda', begin_ns: %d * 1e6, severity: 'critical', sentence: 'it stalls' }];
+            return new Response(JSON.stringify(found));
+          };
+        })()""" % begin)
+        page.click("#in")
+        page.until("document.querySelector('#alerts').innerText.includes('it stalls')", "the alert")
+        page.key("[")
+        page.until(f"location.hash.includes('at={begin}')", "the cursor at its begin")
+
 
 if __name__ == "__main__":
     unittest.main()
