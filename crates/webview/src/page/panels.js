@@ -26,7 +26,7 @@ function legends() {
 function setDevice(name) { S.device = S.device === name ? null : name; drawAll(); panelDevices(); }
 
 function readout(at) {
-  if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${clock(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
+  if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${when(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
   if (at == null) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
   const near = line => {
     let best = -1;
@@ -69,14 +69,14 @@ function stretchBar() {
   }
   const buttons = [];
   if (part) {
-    buttons.push(el("b", {}, `${when(part[0])} – ${clock(part[1])} (${long(part[1] - part[0])})`),
+    buttons.push(el("b", {}, `${when(part[0])} – ${when(part[1])} (${long(part[1] - part[0])})`),
       el("button", { onclick: () => setWindow(part[0], part[1], false) }, "Zoom in"),
       el("button", { onclick: () => { S.kept = part; choose(null); } }, "Keep as first"));
     if (S.kept) buttons.push(el("button", { className: "main", onclick: () => compare() }, "Compare with first"));
     buttons.push(el("button", { id: "report", onclick: () => save(part) }, "Save report"),
       el("button", { onclick: () => choose(null) }, "Clear"));
   }
-  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${clock(S.kept[1])}`),
+  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${when(S.kept[1])}`),
     el("button", { onclick: () => { S.kept = null; $("compared").hidden = true; drawVeil(); stretchBar(); } }, "Forget first"));
   if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
   fill($("stretch"), ...buttons);
@@ -241,7 +241,7 @@ const compare = tried(async () => {
   const t = el("table", {});
   table(t, ["counter", "first", "second", "ratio", "certainty"].map((name, i) => el("th", { scope: "col", className: i === 4 ? "text" : "" }, name)), rows);
   const node = $("compared");
-  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${clock(first[1])} and ${when(second[0])} – ${clock(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
+  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${when(first[1])} and ${when(second[0])} – ${when(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
   node.hidden = false;
   node.scrollIntoView({ block: "nearest" });
 });
