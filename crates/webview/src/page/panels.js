@@ -54,7 +54,7 @@ function controls() {
 }
 let barred = "";
 function stretchBar() {
-  const part = S.chosen, mark = JSON.stringify([part, S.kept, S.at, S.tooLong]);
+  const part = S.chosen, mark = JSON.stringify([part, S.kept, S.at, S.tooLong, day(Date.now())]);
   if (mark === barred) return;
   barred = mark;
   const ask = !part && S.at === null && !S.kept && S.tooLong;
@@ -210,7 +210,7 @@ const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.t
 const KINDS = { bookmark: "bookmark", gap: "gap", clock: "clock", warning: "remark", alert: "alert" };
 let noted = "";
 function panelLists() {
-  const mark = JSON.stringify([S.alerts, S.marks]);
+  const mark = JSON.stringify([S.alerts, S.marks, day(Date.now())]);
   if (mark === noted) return;
   noted = mark;
   const go = ns => el("button", { className: "plain", onclick: () => setCursor(ns / 1e6) }, when(ns / 1e6));
