@@ -64,7 +64,7 @@ function stretchBar() {
     return;
   }
   if (!part && S.at !== null) {
-    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the minute before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
+    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the time before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
     return;
   }
   const buttons = [];
