@@ -229,6 +229,17 @@ class PageTest(BrowserCase):
         page.key("[")
         page.until(f"location.hash.includes('at={begin}')", "the cursor at its begin")
 
+    def test_a_button_that_is_pressed_while_a_frame_comes_is_clicked(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        left, top, width, height = page.box("#devices th button")
+        place = (left + width / 2, top + height / 2)
+        page.mouse("mousePressed", *place, button="left", clickCount=1)
+        frames = page.run(FRAMES)
+        page.until(f"{FRAMES} > {frames + 1}", "frames meanwhile")
+        page.mouse("mouseReleased", *place, button="left", clickCount=1)
+        page.until("!!document.querySelector('#devices th[aria-sort]')", "the order")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -66,7 +66,8 @@ function onFrame(frame) {
     if (known < 0) S.alerts.push(alert); else S.alerts[known] = alert;
   }
   for (const mark of frame.view.marks) if (!S.marks.some(one => one.time_ns === mark.time_ns && one.text === mark.text)) S.marks.push(mark);
-  if (S.follow && S.at === null && !S.chosen) {
+  // a button that is made anew while it is pressed is not clicked
+  if (S.follow && S.at === null && !S.chosen && !document.querySelector("button:active")) {
     // one event serves all viewers, without these; values are means of as many seconds
     if (!S.built) { S.view = frame.view; panels(); } else if (frames % 5 === 0) loadView();
   }
