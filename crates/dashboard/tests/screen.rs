@@ -361,7 +361,16 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
         watched.history.push(&schema, tick, &[1.0]);
     }
-    assert!(watched.draw()[23].contains("sdb does not exist at this time"), "{}", watched.draw().join("\n"));
+    let gone = "sdb does not exist at this time";
+    assert!(watched.draw()[23].contains(gone), "{}", watched.draw().join("\n"));
+    // it covers no other word, and is not said where the device is back
+    watched.screen.say("bookmark set");
+    assert!(watched.draw()[23].contains("bookmark set"), "{}", watched.draw()[23]);
+    watched.press(&[ScreenKey::Escape]);
+    assert!(watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
+    let range = watched.range();
+    watched.screen.go_to(START + 300 * SECOND, range);
+    assert!(!watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
 }
 
 #[test]

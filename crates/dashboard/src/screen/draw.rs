@@ -252,7 +252,8 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
 /// Keys, or what is being typed, or a word on what was done; and what all this costs.
 fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
-    let text = match (&screen.input, &screen.message) {
+    let message = screen.message.as_ref().or(screen.missing.as_ref());
+    let text = match (&screen.input, message) {
         (Some((ScreenInput::Mark(time_ns), text)), _) => {
             format!("bookmark at {}: {text}_", pen.style.zone.clock(*time_ns))
         }
