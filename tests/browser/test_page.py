@@ -240,6 +240,27 @@ class PageTest(BrowserCase):
         page.mouse("mouseReleased", *place, button="left", clickCount=1)
         page.until("!!document.querySelector('#devices th[aria-sort]')", "the order")
 
+    def test_the_value_at_a_cursor_is_of_the_tick_that_ends_there(self):
+        page = self.shown(self.recorded)
+        host = self.recorded.json("api/host")
+        first, interval = host["range_ms"][0], host["interval_ms"]
+        # twenty ticks, of which the tenth is another
+        line = {"counter": host["timeline"][0]["counter"], "instance": ""}
+        values = [7 if tick == 9 else 3 for tick in range(20)]
+        line |= {"least": values, "mean": values, "most": values}
+        page.run("""(() => {
+          const real = window.fetch;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.range/.test(given[0]) || !answer.ok) return answer;
+            return new Response(JSON.stringify({ ...await answer.json(), lines: [%s] }));
+          };
+          location.hash = '#from=%f&to=%f&at=%f';
+        })()""" % (json.dumps(line), first, first + 20 * interval, first + 10 * interval))
+        read = "document.querySelector('#read').innerText"
+        page.until(f"/ (300|700|3.00|7.00)/.test({read})", "a value")
+        self.assertRegex(page.run(read), " (700|7.00)")
+
 
 if __name__ == "__main__":
     unittest.main()

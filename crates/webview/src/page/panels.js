@@ -29,8 +29,12 @@ function readout(at) {
   if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${when(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
   if (at == null) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
   const near = line => {
-    let best = -1;
-    for (let i = 0; i < line.x.length; i++) if (Math.abs(line.x[i] - at) <= line.step * 0.51 + 1 && line.mean[i] !== null) best = i;
+    let best = -1, least = line.step * 0.51 + 1;
+    for (let i = 0; i < line.x.length; i++) {
+      const far = Math.abs(line.x[i] - at);
+      // between two, the one before: a tick is of the time before its end
+      if (far < least - 1 && line.mean[i] !== null) { best = i; least = far; }
+    }
     return best < 0 ? null : line.mean[best];
   };
   const parts = [0, 1].flatMap(which => shownLines(which).map(line => [titleOf(line), near(line), unitOf(line.counter), which]));
@@ -48,8 +52,10 @@ function controls() {
   $("pause").textContent = S.follow ? "Pause" : "Go live";
   $("pause").setAttribute("aria-pressed", String(!S.follow));
   $("mark").hidden = !S.info.can_mark;
-  for (const button of $("spans").children) button.hidden = !isLive && S.range && button.value > (S.range[1] - S.range[0]) * 1.01;
-  for (const button of $("spans").children) button.setAttribute("aria-current", String(Math.abs(S.span - button.value) < button.value * 0.01));
+  for (const button of $("spans").children) {
+    button.hidden = !isLive && S.range && button.value > (S.range[1] - S.range[0]) * 1.01;
+    button.setAttribute("aria-current", String(Math.abs(S.span - button.value) < button.value * 0.01));
+  }
   stretchBar();
 }
 let barred = "";
