@@ -242,6 +242,7 @@ class PageTest(BrowserCase):
 
     def test_the_value_at_a_cursor_is_of_the_tick_that_ends_there(self):
         page = self.shown(self.recorded)
+        page.until("location.hash.includes('from=')", "its address")
         host = self.recorded.json("api/host")
         first, interval = host["range_ms"][0], host["interval_ms"]
         # twenty ticks, of which the tenth is another

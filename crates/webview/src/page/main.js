@@ -39,8 +39,8 @@ function append(frame) {
     const index = series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
     if (index < 0) continue;
     for (const [t, values] of frame.ticks) {
-      if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.25) continue;
-      line.x.push(t); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
+      if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.75) continue;
+      line.x.push(t - S.info.interval_ms / 2); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
     }
     const old = S.follow ? line.x.findIndex(t => t >= S.from - S.span * 0.1) : 0;
     if (old > 200) for (const list of [line.x, line.least, line.mean, line.most]) list.splice(0, old);
