@@ -220,7 +220,8 @@ class PageTest(BrowserCase):
             if (!/api.range/.test(given[0]) || !answer.ok) return answer;
             const found = await answer.json();
             found.marks = [];
-            found.alerts = [{ id: 'disk.stall', instance: 'sda', begin_ns: %d * 1e6, severity: 'critical', sentence: 'it stalls' }];
+            const alert = { id: 'disk.stall', instance: 'sda', severity: 'critical', sentence: 'it stalls' };
+            found.alerts = [{ ...alert, begin_ns: %d * 1e6 }];
             return new Response(JSON.stringify(found));
           };
         })()""" % begin)
