@@ -560,3 +560,16 @@ fn a_long_name_of_a_host_gives_way_to_the_moment() {
     assert!(first.contains("22:10:00 UTC  values: mean of 5 s, verdict: 60 s"), "{first}");
     assert!(first.starts_with("ip-10-") && first.contains('~'), "{first}");
 }
+
+#[test]
+fn a_stretch_is_marked_where_the_keys_before_it_went() {
+    let mut watched = Watched::new((80, 24));
+    watched.draw();
+    let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
+    // both come before the next frame
+    watched.screen.key(ScreenKey::Home, &view, range);
+    watched.screen.key(ScreenKey::Char('c'), &view, range);
+    let actions = watched.press(&[ScreenKey::End, ScreenKey::Char('c')]);
+    let ScreenAction::Compare(first, second) = &actions[1] else { panic!("{actions:?}") };
+    assert_eq!((first.1, second.1), (START, START + 600 * SECOND));
+}

@@ -322,15 +322,25 @@ impl WatchScreen {
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
             '[' | ']' => self.jump(letter == ']', view, here, range),
             'c' => match self.anchor.take() {
-                Some(first) => return ScreenAction::Compare(first, view.judged),
+                Some(first) => return ScreenAction::Compare(first, self.stretch(view, here)),
                 None => {
-                    self.anchor = Some(view.judged);
+                    self.anchor = Some(self.stretch(view, here));
                     self.say("first stretch marked; go to the second and press c");
                 }
             },
             _ => {}
         }
         ScreenAction::Redraw
+    }
+
+    /// The judged stretch at a moment: the view's, unless keys have left its moment or length since.
+    fn stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
+        let length = JUDGED[self.judged] * SECOND;
+        if here == view.cursor_ns && view.judged.1 - view.judged.0 == length {
+            return view.judged;
+        }
+        let end = here - here.rem_euclid((length / JUDGED_STEPS).min(MOST_STEP_NS));
+        (end - length, end)
     }
 
     /// A line that is typed.
