@@ -182,6 +182,11 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     assert!(pane.shown().lines().all(|line| line.chars().count() <= 50), "{}", pane.shown());
     pane.keys(&["x"]);
     pane.until("the screen", |shown| shown.contains("? help"));
+    // two keys at once: it is of the moment to which the first went, at which there is one tick
+    pane.keys(&["Home", "v"]);
+    pane.until("the beginning", |shown| shown.contains("too few ticks") && shown.contains("any key: back"));
+    pane.keys(&["x"]);
+    pane.until("the screen", |shown| shown.contains("? help"));
     pane.keys(&["q"]);
     pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
 }

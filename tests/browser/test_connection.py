@@ -103,6 +103,37 @@ class ConnectionTest(BrowserCase):
             server.kill()
             server.wait()
 
+    def goes_and_comes_back(self, logs, shown, back):
+        """A server of logs that goes while something is shown; the page says so until it is back."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = [BINARY, "serve", *logs, "--listen", str(port)]
+        start = lambda: subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        server = start()
+        try:
+            time.sleep(1)
+            page = self.browser.page()
+            self.addCleanup(page.close)
+            page.open(f"http://127.0.0.1:{port}/")
+            page.until(shown, "the page", 60)
+            server.kill()
+            server.wait()
+            page.until("!document.querySelector('#fault').hidden", "the loss", 40)
+            server = start()
+            page.until(f"document.querySelector('#fault').hidden && {back}", "the return", 60)
+        finally:
+            server.kill()
+            server.wait()
+
+    def test_a_list_of_hosts_goes_on_after_its_server_was_away(self):
+        listed = "document.querySelectorAll('#hosts tbody tr').length === 2"
+        self.goes_and_comes_back([self.log, self.simulated], listed, listed)
+
+    def test_a_log_that_has_ended_is_no_longer_called_lost_after_its_server_was_away(self):
+        recorded = f"/recorded/.test({STATE})"
+        self.goes_and_comes_back([self.simulated], recorded, recorded)
+
     def through(self, server):
         between = Between(server.url)
         self.addCleanup(between.stop)

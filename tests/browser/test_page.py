@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 import unittest
 from pathlib import Path
 
@@ -183,6 +184,84 @@ class PageTest(BrowserCase):
         self.addCleanup(other.stop)
         self.assertEqual(self.shown(other, link).text("#host"), name)
         self.calm(page, server.url)
+
+    def test_an_answer_about_a_host_is_nothing_to_the_list(self):
+        server = Served(self.log, self.simulated)
+        self.addCleanup(server.stop)
+        page = self.page(server)
+        page.until("document.querySelectorAll('#hosts tbody tr').length === 2", "two hosts")
+        page.run("""(() => {
+          const real = window.fetch, fault = document.querySelector('#fault');
+          window.told = [];
+          new MutationObserver(() => told.push(fault.textContent)).observe(fault, { childList: true });
+          window.fetch = async (...given) => {
+            if (!/api.view/.test(given[0])) return real(...given);
+            await new Promise(done => { window.release = done; });
+            return real(...given).finally(() => { window.answered = true; });
+          };
+        })()""")
+        page.click("#hosts tbody tr:nth-child(1) button", 0.5)
+        page.until("!!window.release", "the question")
+        page.click("#all")
+        page.until("!document.querySelector('#fleet').hidden", "the list again")
+        page.run("release()")
+        page.until("!!window.answered", "the late answer")
+        time.sleep(0.5)
+        self.assertEqual(page.run("told.filter(text => text).join()"), "")
+
+    def test_keys_jump_to_alerts(self):
+        page = self.shown(self.recorded)
+        begin = round(self.recorded.json("api/host")["range_ms"][0]) + 2000
+        # what a stretch answers has alerts beside its marks
+        page.run("""(() => {
+          const real = window.fetch;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.range/.test(given[0]) || !answer.ok) return answer;
+            const found = await answer.json();
+            found.marks = [];
+            const alert = { id: 'disk.stall', instance: 'sda', severity: 'critical', sentence: 'it stalls' };
+            found.alerts = [{ ...alert, begin_ns: %d * 1e6 }];
+            return new Response(JSON.stringify(found));
+          };
+        })()""" % begin)
+        page.click("#in")
+        page.until("document.querySelector('#alerts').innerText.includes('it stalls')", "the alert")
+        page.key("[")
+        page.until(f"location.hash.includes('at={begin}')", "the cursor at its begin")
+
+    def test_a_button_that_is_pressed_while_a_frame_comes_is_clicked(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        left, top, width, height = page.box("#devices th button")
+        place = (left + width / 2, top + height / 2)
+        page.mouse("mousePressed", *place, button="left", clickCount=1)
+        frames = page.run(FRAMES)
+        page.until(f"{FRAMES} > {frames + 1}", "frames meanwhile")
+        page.mouse("mouseReleased", *place, button="left", clickCount=1)
+        page.until("!!document.querySelector('#devices th[aria-sort]')", "the order")
+
+    def test_the_value_at_a_cursor_is_of_the_tick_that_ends_there(self):
+        page = self.shown(self.recorded)
+        page.until("location.hash.includes('from=')", "its address")
+        host = self.recorded.json("api/host")
+        first, interval = host["range_ms"][0], host["interval_ms"]
+        # twenty ticks, of which the tenth is another
+        line = {"counter": host["timeline"][0]["counter"], "instance": ""}
+        values = [7 if tick == 9 else 3 for tick in range(20)]
+        line |= {"least": values, "mean": values, "most": values}
+        page.run("""(() => {
+          const real = window.fetch;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.range/.test(given[0]) || !answer.ok) return answer;
+            return new Response(JSON.stringify({ ...await answer.json(), lines: [%s] }));
+          };
+          location.hash = '#from=%f&to=%f&at=%f';
+        })()""" % (json.dumps(line), first, first + 20 * interval, first + 10 * interval))
+        read = "document.querySelector('#read').innerText"
+        page.until(f"/ (300|700|3.00|7.00)/.test({read})", "a value")
+        self.assertRegex(page.run(read), " (700|7.00)")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ pub trait History {
 
 /// Ticks that a block of memory takes.
 const BLOCK: usize = 60;
+/// What is said with a tick may be so much later than it, nanoseconds: times of ticks are rounded.
+const WITH_TICK_NS: i64 = 1_000_000;
 
 /// The last ticks of a live machine, as many as fit into a limit.
 #[derive(Debug)]
@@ -71,6 +73,10 @@ impl RecentHistory {
 
     /// Forgets ticks that end at a moment or later, as there are after the clock was set back.
     fn forget_from(&mut self, time_ns: i64) {
+        let last = self.blocks.back().and_then(|block| block.ticks().last());
+        if last.is_some_and(|last| last.time_ns >= time_ns) {
+            self.forget_said_after(time_ns);
+        }
         while let Some(last) = self.blocks.pop_back() {
             let kept = last.ticks().partition_point(|tick| tick.time_ns < time_ns);
             if kept == last.ticks().len() {
@@ -84,6 +90,16 @@ impl RecentHistory {
                 break;
             }
         }
+    }
+
+    /// Forgets tables and alerts of a time that comes again; what describes the machine holds from the moment on.
+    fn forget_said_after(&mut self, time_ns: i64) {
+        self.notes.retain_mut(|note| {
+            if describes(note) {
+                note.time_ns = note.time_ns.min(time_ns);
+            }
+            note.time_ns <= time_ns.saturating_add(WITH_TICK_NS) || note.kind == Note::BOOKMARK
+        });
     }
 
     /// Forgets what was before a moment, as far as whole blocks of memory are older.
@@ -299,6 +315,22 @@ mod tests {
         history.push(&one, tick(50), &[3.0]);
         assert_eq!(read(&history, 0, 199), ["3"]);
         assert_eq!(history.range(), Some((50_000_000_000, 50_000_000_000)));
+    }
+
+    #[test]
+    fn what_was_said_in_a_time_that_comes_again_goes_and_the_topology_stays() {
+        let mut history = RecentHistory::new(1 << 20);
+        let one = schema("sda");
+        history.note(Note::new(100_000_000_000, Note::TOPOLOGY, "disks"));
+        for second in 100..110 {
+            history.push(&one, tick(second), &[second as f64]);
+        }
+        history.note(Note::new(105_000_000_000, Note::PROCESSES, "of the first time"));
+        history.note(Note::new(106_000_000_000, Note::BOOKMARK, "mine"));
+        history.note(Note::new(50_000_000_000, Note::CLOCK, "set back"));
+        history.push(&one, tick(50), &[1.0]);
+        assert_eq!(read(&history, 50, 50), ["topology:disks", "clock:set back", "1"]);
+        assert_eq!(read(&history, 51, 199), ["topology:disks", "bookmark:mine"]);
     }
 
     #[test]

@@ -361,7 +361,16 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
         watched.history.push(&schema, tick, &[1.0]);
     }
-    assert!(watched.draw()[23].contains("sdb does not exist at this time"), "{}", watched.draw().join("\n"));
+    let gone = "sdb does not exist at this time";
+    assert!(watched.draw()[23].contains(gone), "{}", watched.draw().join("\n"));
+    // it covers no other word, and is not said where the device is back
+    watched.screen.say("bookmark set");
+    assert!(watched.draw()[23].contains("bookmark set"), "{}", watched.draw()[23]);
+    watched.press(&[ScreenKey::Escape]);
+    assert!(watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
+    let range = watched.range();
+    watched.screen.go_to(START + 300 * SECOND, range);
+    assert!(!watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
 }
 
 #[test]
@@ -550,4 +559,17 @@ fn a_long_name_of_a_host_gives_way_to_the_moment() {
     let first = watched.draw().remove(0);
     assert!(first.contains("22:10:00 UTC  values: mean of 5 s, verdict: 60 s"), "{first}");
     assert!(first.starts_with("ip-10-") && first.contains('~'), "{first}");
+}
+
+#[test]
+fn a_stretch_is_marked_where_the_keys_before_it_went() {
+    let mut watched = Watched::new((80, 24));
+    watched.draw();
+    let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
+    // both come before the next frame
+    watched.screen.key(ScreenKey::Home, &view, range);
+    watched.screen.key(ScreenKey::Char('c'), &view, range);
+    let actions = watched.press(&[ScreenKey::End, ScreenKey::Char('c')]);
+    let ScreenAction::Compare(first, second) = &actions[1] else { panic!("{actions:?}") };
+    assert_eq!((first.1, second.1), (START, START + 600 * SECOND));
 }

@@ -24,14 +24,14 @@ fn shortened(text: &str) -> String {
 
 /// The page whose scripts and styles bear a nonce.
 pub fn page(nonce: &str, version: &str) -> String {
-    static PARTS: LazyLock<[String; 2]> = LazyLock::new(|| {
+    static PARTS: LazyLock<[String; 3]> = LazyLock::new(|| {
         let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
-        [shortened(&[PALETTE, CSS].concat()), shortened(&script)]
+        [shortened(HTML), shortened(&[PALETTE, CSS].concat()), shortened(&script)]
     });
     let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-+".contains(*c)).collect();
-    let [css, script] = &*PARTS;
+    let [html, css, script] = &*PARTS;
     let parts = [("{{css}}", css.as_str()), ("{{script}}", script), ("{{nonce}}", nonce), ("{{version}}", &version)];
-    parts.into_iter().fold(HTML.to_owned(), |page, (mark, text)| page.replace(mark, text))
+    parts.into_iter().fold(html.clone(), |page, (mark, text)| page.replace(mark, text))
 }
 
 #[cfg(test)]

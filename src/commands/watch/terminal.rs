@@ -134,7 +134,6 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
                     match screen.key(key, &view, range) {
                         ScreenAction::Redraw => {}
                         ScreenAction::Quit => return Ok(()),
-                        ScreenAction::Verdict => screen.show(verdict(view.verdict.as_ref())),
                         action => deed(action, source, viewer, &mut screen),
                     }
                 }
@@ -239,7 +238,16 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, scr
                 Err(failure) => screen.say(output::name(failure)),
             }
         }
-        ScreenAction::Redraw | ScreenAction::Quit | ScreenAction::Verdict => {}
+        ScreenAction::Verdict => {
+            // keys before it may have left the moment that was drawn last
+            let (range, columns) = (source.range().unwrap_or_default(), size().map_or(80, |(columns, _)| columns));
+            let window = screen.window(range, columns);
+            match viewer.view(source.history(), &window) {
+                Ok(view) => screen.show(verdict(view.verdict.as_ref())),
+                Err(because) => screen.say(because),
+            }
+        }
+        ScreenAction::Redraw | ScreenAction::Quit => {}
     }
 }
 

@@ -110,7 +110,7 @@ pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style
     let devices = tables::devices(screen, view, layout.device_rows);
     heading(&mut pen, screen, view);
     verdict(&mut pen, view.verdict.as_ref());
-    alert_lines(&mut pen, &alerts, alert_rows);
+    alert_lines(&mut pen, &alerts, alert_rows, view.cursor_ns);
     screen.find_selected(&devices);
     tables::draw_devices(&mut pen, screen, view, &devices, &layout);
     strips(&mut pen, view, &layout);
@@ -173,18 +173,25 @@ fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
 }
 
 /// A line for each, as far as there is room; the last says how many more there are.
-fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16) {
+fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
     let width = pen.area.width;
     for (alert, row) in alerts.iter().zip(0..rows) {
         let more = alerts.len().saturating_sub(usize::from(rows));
         let more = if row + 1 == rows && more > 0 { format!("  (+{more}, press a)") } else { String::new() };
-        let since = pen.style.zone.clock(alert.begin_ns);
+        let since = since(&pen.style.zone, alert.begin_ns, now_ns);
         let room = usize::from(width).saturating_sub(more.len());
         let text = pen.clean(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
         let text = cut(&text, room, "...");
         let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
         pen.text((0, layout::TOP + row), width, &format!("{text}{more}"), tone);
     }
+}
+
+/// A time of the day; of another day than now, its date too.
+fn since(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
+    let (then, now) = (zone.moment(time_ns), zone.moment(now_ns));
+    let is_same_day = then.get(..10) == now.get(..10);
+    if is_same_day { zone.clock(time_ns) } else { then.get(..19).unwrap_or_default().to_owned() }
 }
 
 /// Lines of values of the whole machine.
@@ -252,7 +259,8 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
 /// Keys, or what is being typed, or a word on what was done; and what all this costs.
 fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
-    let text = match (&screen.input, &screen.message) {
+    let message = screen.message.as_ref().or(screen.missing.as_ref());
+    let text = match (&screen.input, message) {
         (Some((ScreenInput::Mark(time_ns), text)), _) => {
             format!("bookmark at {}: {text}_", pen.style.zone.clock(*time_ns))
         }
@@ -314,5 +322,20 @@ fn help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
         let text = if is_cut { format!("{} ... (e)", cut(line, room.saturating_sub(8), "")) } else { line.clone() };
         pen.text((13, row), width, &text, Tone::Plain);
         row += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alert_that_began_on_another_day_has_its_date() {
+        const HOUR: i64 = 3_600_000_000_000;
+        // 2026-11-21 22:00:00 UTC
+        let begin = 1_795_298_400_000_000_000;
+        let utc = DisplayZone::utc();
+        assert_eq!(since(&utc, begin, begin + HOUR), "22:00:00");
+        assert_eq!(since(&utc, begin, begin + 24 * HOUR), "2026-11-21 22:00:00");
     }
 }

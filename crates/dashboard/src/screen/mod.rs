@@ -134,6 +134,8 @@ pub struct WatchScreen {
     anchor: Option<(i64, i64)>,
     /// A word on what was done.
     pub(crate) message: Option<String>,
+    /// Where the selected device has gone, as long as it is not among those that are shown.
+    pub(crate) missing: Option<String>,
     /// Where the time line was drawn: its row, first column and columns.
     pub(crate) line: (u16, u16, u16),
     is_live: bool,
@@ -167,6 +169,7 @@ impl WatchScreen {
             page: None,
             anchor: None,
             message: None,
+            missing: None,
             line: (0, 0, 1),
             is_live,
         }
@@ -205,13 +208,14 @@ impl WatchScreen {
     /// Finds the selected device among those that are shown, and says where it has gone.
     pub(crate) fn find_selected(&mut self, devices: &[&DeviceRow]) {
         let last = devices.len().saturating_sub(1);
+        self.missing = None;
         match &self.selected_name {
             Some(name) => match devices.iter().position(|row| row.name == *name) {
                 Some(index) => self.selected = index,
                 None => {
                     let hidden = format!("the filter `{}` hides {name}; / changes it", self.filter);
                     let gone = format!("{name} does not exist at this time");
-                    self.message = Some(if name.contains(&self.filter) { gone } else { hidden });
+                    self.missing = Some(if name.contains(&self.filter) { gone } else { hidden });
                     self.selected = self.selected.min(last);
                 }
             },
@@ -318,15 +322,25 @@ impl WatchScreen {
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
             '[' | ']' => self.jump(letter == ']', view, here, range),
             'c' => match self.anchor.take() {
-                Some(first) => return ScreenAction::Compare(first, view.judged),
+                Some(first) => return ScreenAction::Compare(first, self.stretch(view, here)),
                 None => {
-                    self.anchor = Some(view.judged);
+                    self.anchor = Some(self.stretch(view, here));
                     self.say("first stretch marked; go to the second and press c");
                 }
             },
             _ => {}
         }
         ScreenAction::Redraw
+    }
+
+    /// The judged stretch at a moment: the view's, unless keys have left its moment or length since.
+    fn stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
+        let length = JUDGED[self.judged] * SECOND;
+        if here == view.cursor_ns && view.judged.1 - view.judged.0 == length {
+            return view.judged;
+        }
+        let end = here - here.rem_euclid((length / JUDGED_STEPS).min(MOST_STEP_NS));
+        (end - length, end)
     }
 
     /// A line that is typed.

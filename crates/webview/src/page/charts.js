@@ -41,7 +41,8 @@ function timeAxis(c, wide, high, labels) {
     c.beginPath(); c.moveTo(x, 0); c.lineTo(x, high - (labels ? 14 : 0)); c.stroke();
     if (!labels) continue;
     const midnight = clock(t) === "00:00:00";
-    const text = midnight || step >= 86400000 ? day(t).slice(5) : step >= 60000 ? clock(t).slice(0, 5) : clock(t);
+    // behind the end of summer time, days begin an hour later than their lines
+    const text = midnight || step >= 86400000 ? day(t + 72e5).slice(5) : step >= 60000 ? clock(t).slice(0, 5) : clock(t);
     const half = c.measureText(text).width / 2;
     c.fillText(text, Math.min(x, wide - half), high - 3);
   }

@@ -39,8 +39,8 @@ function append(frame) {
     const index = series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
     if (index < 0) continue;
     for (const [t, values] of frame.ticks) {
-      if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.25) continue;
-      line.x.push(t); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
+      if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.75) continue;
+      line.x.push(t - S.info.interval_ms / 2); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
     }
     const old = S.follow ? line.x.findIndex(t => t >= S.from - S.span * 0.1) : 0;
     if (old > 200) for (const list of [line.x, line.least, line.mean, line.most]) list.splice(0, old);
@@ -66,7 +66,8 @@ function onFrame(frame) {
     if (known < 0) S.alerts.push(alert); else S.alerts[known] = alert;
   }
   for (const mark of frame.view.marks) if (!S.marks.some(one => one.time_ns === mark.time_ns && one.text === mark.text)) S.marks.push(mark);
-  if (S.follow && S.at === null && !S.chosen) {
+  // a button that is made anew while it is pressed is not clicked
+  if (S.follow && S.at === null && !S.chosen && !document.querySelector("button:active")) {
     // one event serves all viewers, without these; values are means of as many seconds
     if (!S.built) { S.view = frame.view; panels(); } else if (frames % 5 === 0) loadView();
   }
@@ -109,6 +110,8 @@ function wakeUp() {
 const describe = tried(async () => {
   const before = S.info;
   S.info = await ask("host", "api/host", {});
+  // of a live host its stream says so
+  if (S.cut && !S.info.live) { S.cut = false; tell(""); }
   // looks in the machine's order, whatever is seen first
   S.info.series.forEach(placeOf);
   if (S.info.fault) tell(`This host cannot be read: ${S.info.fault}`);
@@ -167,6 +170,8 @@ const open = tried(async id => {
   await look();
 });
 function leave() {
+  // answers about one host are not another's
+  for (const one of Object.values(asked)) one.abort();
   stream?.close(); stream = null; clearTimeout(timer); clearTimeout(again); failed = 0;
   Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, asksAgain: 0, cut: false, looks: [new Map(), new Map()] });
   noted = barred = ""; listed = ["", ""];
@@ -179,9 +184,13 @@ const showFleet = tried(async () => {
   history.replaceState(null, "", location.pathname);
   const look = async () => {
     if (S.host !== null) return;
-    S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
-    fleet();
-    timer = setTimeout(tried(look), S.hosts.some(one => !one.verdict && !one.fault) ? 1500 : 5000);
+    try {
+      S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
+      tell(""); fleet();
+    } finally {
+      // after a question that failed, too: the server may come back
+      if (S.host === null) timer = setTimeout(tried(look), S.hosts.some(one => !one.verdict && !one.fault) ? 1500 : 5000);
+    }
   };
   await look();
 });

@@ -26,11 +26,15 @@ function legends() {
 function setDevice(name) { S.device = S.device === name ? null : name; drawAll(); panelDevices(); }
 
 function readout(at) {
-  if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${clock(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
+  if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${when(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
   if (at == null) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
   const near = line => {
-    let best = -1;
-    for (let i = 0; i < line.x.length; i++) if (Math.abs(line.x[i] - at) <= line.step * 0.51 + 1 && line.mean[i] !== null) best = i;
+    let best = -1, least = line.step * 0.51 + 1;
+    for (let i = 0; i < line.x.length; i++) {
+      const far = Math.abs(line.x[i] - at);
+      // between two, the one before: a tick is of the time before its end
+      if (far < least - 1 && line.mean[i] !== null) { best = i; least = far; }
+    }
     return best < 0 ? null : line.mean[best];
   };
   const parts = [0, 1].flatMap(which => shownLines(which).map(line => [titleOf(line), near(line), unitOf(line.counter), which]));
@@ -48,13 +52,15 @@ function controls() {
   $("pause").textContent = S.follow ? "Pause" : "Go live";
   $("pause").setAttribute("aria-pressed", String(!S.follow));
   $("mark").hidden = !S.info.can_mark;
-  for (const button of $("spans").children) button.hidden = !isLive && S.range && button.value > (S.range[1] - S.range[0]) * 1.01;
-  for (const button of $("spans").children) button.setAttribute("aria-current", String(Math.abs(S.span - button.value) < button.value * 0.01));
+  for (const button of $("spans").children) {
+    button.hidden = !isLive && S.range && button.value > (S.range[1] - S.range[0]) * 1.01;
+    button.setAttribute("aria-current", String(Math.abs(S.span - button.value) < button.value * 0.01));
+  }
   stretchBar();
 }
 let barred = "";
 function stretchBar() {
-  const part = S.chosen, mark = JSON.stringify([part, S.kept, S.at, S.tooLong]);
+  const part = S.chosen, mark = JSON.stringify([part, S.kept, S.at, S.tooLong, day(Date.now())]);
   if (mark === barred) return;
   barred = mark;
   const ask = !part && S.at === null && !S.kept && S.tooLong;
@@ -64,19 +70,19 @@ function stretchBar() {
     return;
   }
   if (!part && S.at !== null) {
-    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the minute before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
+    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the time before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
     return;
   }
   const buttons = [];
   if (part) {
-    buttons.push(el("b", {}, `${when(part[0])} – ${clock(part[1])} (${long(part[1] - part[0])})`),
+    buttons.push(el("b", {}, `${when(part[0])} – ${when(part[1])} (${long(part[1] - part[0])})`),
       el("button", { onclick: () => setWindow(part[0], part[1], false) }, "Zoom in"),
       el("button", { onclick: () => { S.kept = part; choose(null); } }, "Keep as first"));
     if (S.kept) buttons.push(el("button", { className: "main", onclick: () => compare() }, "Compare with first"));
     buttons.push(el("button", { id: "report", onclick: () => save(part) }, "Save report"),
       el("button", { onclick: () => choose(null) }, "Clear"));
   }
-  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${clock(S.kept[1])}`),
+  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${when(S.kept[1])}`),
     el("button", { onclick: () => { S.kept = null; $("compared").hidden = true; drawVeil(); stretchBar(); } }, "Forget first"));
   if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
   fill($("stretch"), ...buttons);
@@ -210,7 +216,7 @@ const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.t
 const KINDS = { bookmark: "bookmark", gap: "gap", clock: "clock", warning: "remark", alert: "alert" };
 let noted = "";
 function panelLists() {
-  const mark = JSON.stringify([S.alerts, S.marks]);
+  const mark = JSON.stringify([S.alerts, S.marks, day(Date.now())]);
   if (mark === noted) return;
   noted = mark;
   const go = ns => el("button", { className: "plain", onclick: () => setCursor(ns / 1e6) }, when(ns / 1e6));
@@ -241,7 +247,7 @@ const compare = tried(async () => {
   const t = el("table", {});
   table(t, ["counter", "first", "second", "ratio", "certainty"].map((name, i) => el("th", { scope: "col", className: i === 4 ? "text" : "" }, name)), rows);
   const node = $("compared");
-  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${clock(first[1])} and ${when(second[0])} – ${clock(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
+  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${when(first[1])} and ${when(second[0])} – ${when(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
   node.hidden = false;
   node.scrollIntoView({ block: "nearest" });
 });

@@ -75,7 +75,7 @@ function keys(event) {
   };
   if (event.key !== "Shift" && !event.shiftKey) { S.anchor = S.head = null; }
   const jump = forward => {
-    const times = S.marks.map(mark => mark.time_ns / 1e6).filter(t => forward ? t > at + 1 : t < at - 1).sort((a, b) => a - b);
+    const times = [...S.marks, ...S.alerts].map(one => (one.time_ns ?? one.begin_ns) / 1e6).filter(t => forward ? t > at + 1 : t < at - 1).sort((a, b) => a - b);
     if (times.length) setCursor(forward ? times[0] : times[times.length - 1]);
   };
   const deeds = {

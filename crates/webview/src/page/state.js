@@ -54,7 +54,6 @@ const loadRange = tried(async () => {
   S.lines = found.lines.map(series);
   S.marks = found.marks;
   S.alerts = found.alerts;
-  if (S.last > to - 1 && S.live) S.behind = to;
   tell("");
   drawAll();
   panelLists();
