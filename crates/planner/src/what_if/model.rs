@@ -7,7 +7,10 @@
 //! arrival theorem of mean value analysis (Reiser and Lavenberg 1980), with `q` and `l` as they are without the program
 //! that asks. All three are fitted, because a member has
 //! neither one server nor is its own load alone what slows it; `u` only where it explains enough to be worth a
-//! number (Schwarz 1978). A front-end read is one member's response; a write is
+//! number (Schwarz 1978). It is at most `s t - t² / 2`: near saturation, requests that come at random wait at least
+//! half as long as those that take exponential times, so `t² l / (2 (1 - t l))` (heavy traffic: Kingman 1962, of
+//! several servers Köllerström 1974). Users who fall into step wait less in the log, and after a change they may not.
+//! A front-end read is one member's response; a write is
 //! so many of them as the level says (the slowest of two is 1.5 exponential times,
 //! of three 1.83: the harmonic numbers; parity is read first and then written), or
 //! as the log shows, where it has the times of reads and writes apart.
@@ -26,6 +29,8 @@ const LEAST_SHARE: f64 = 0.002;
 const MOST_ADDED: f64 = 2000.0;
 /// Fits with what requests find by the fit before; the third differs little from the second.
 const ROUNDS: usize = 4;
+/// Steps to the highest `u`, which depends on the other two; each halves what is left.
+const BOUND_STEPS: usize = 30;
 /// Loads that must have been seen, each in both halves, for a model.
 const LEAST_PLACES: usize = 3;
 
@@ -234,7 +239,11 @@ impl ResponseModel {
             points.len() as f64 * squares(numbers).max(1e-4).ln() + count * (points.len() as f64).ln()
         };
         let mut best = [alone, 0.0, 0.0];
-        for (numbers, count) in [(least_squares(&rows, 2), 2.0), (least_squares(&rows, 3), 3.0)] {
+        let three = match least_squares(&rows, 3) {
+            Some([s, t, u]) if u > most_begun(s, t) => (at_most_begun(&rows), 2.0),
+            three => (three, 3.0),
+        };
+        for (numbers, count) in [(least_squares(&rows, 2), 2.0), three] {
             let Some(numbers) = numbers.filter(slows) else { continue };
             if best[1] == 0.0 || worth(numbers, count) < worth(best, 2.0) {
                 best = numbers;
@@ -356,6 +365,26 @@ struct FittedLoad {
     front: LoadPoint,
 }
 
+/// The highest `u` that random arrivals allow.
+fn most_begun(s: f64, t: f64) -> f64 {
+    (s * t - 0.5 * t * t).max(0.0)
+}
+
+/// The numbers with the highest `u`, by steps.
+fn at_most_begun(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
+    let [mut s, mut t, mut u] = least_squares(rows, 2)?;
+    for _ in 0..BOUND_STEPS {
+        u = 0.5 * (u + most_begun(s, t));
+        // what `u` explains goes to the other side: rows come nearest to `1 - u z`
+        let row = |([x, y, z], weight): &([f64; 3], f64)| {
+            let side = 1.0 - u * z;
+            ([x / side, y / side, 0.0], weight * side * side)
+        };
+        [s, t, _] = least_squares(&rows.iter().map(row).collect::<Vec<_>>(), 2)?;
+    }
+    Some([s, t, u])
+}
+
 /// The first `count` numbers by which rows come nearest to 1, the others 0; by the normal equations. `None` where the
 /// rows do not tell them apart.
 fn least_squares(rows: &[([f64; 3], f64)], count: usize) -> Option<[f64; 3]> {
@@ -396,6 +425,21 @@ mod tests {
         let phases = |members| write_phases(Some(RaidLevel::Raid5), members);
         assert_eq!((phases(3), phases(6)), (2.5, 3.0));
         assert_eq!(load_on(None, 1, 126.0, 73.0), 199.0);
+    }
+
+    #[test]
+    fn users_in_step_do_not_make_a_member_that_never_queues() {
+        // 10 ms alone and at half of what it does; then 90 ms with nine in flight at 99 a second
+        let row = |load: f64, response: f64| ([1.0 / response, load, -load / response], 1.0);
+        let rows = [row(20.0, 0.0102), row(50.0, 0.0104), row(60.0, 0.0104), row(98.0, 0.09), row(100.0, 0.09)];
+        let [s, t, u] = least_squares(&rows, 3).expect("told apart");
+        assert!(u > most_begun(s, t), "the rows want more: {u}");
+        let [s, t, u] = at_most_begun(&rows).expect("told apart");
+        assert!((u / most_begun(s, t) - 1.0).abs() < 1e-6 && s > 0.0 && t > 0.0, "{s} {t} {u}");
+        // it waits half as long as with exponential times, near saturation
+        let (load, response) = (0.9 / t, |load: f64| (s - u * load) / (1.0 - t * load));
+        let waits = response(load) - s;
+        assert!((waits / (0.5 * t * t * load / (1.0 - t * load)) - 1.0).abs() < 1e-6, "{waits}");
     }
 
     #[test]
