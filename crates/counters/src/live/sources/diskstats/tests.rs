@@ -302,9 +302,7 @@ fn a_bound_loop_device_is_seen_after_a_report_and_within_a_minute_without() {
 #[test]
 fn a_path_of_an_nvme_disk_is_no_disk() {
     let text = |reads: u64| {
-        format!(
-            "259 1 nvme0c0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n259 0 nvme0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n"
-        )
+        format!("259 1 nvme0c0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n259 0 nvme0n1 {reads} 0 800 50 0 0 0 0 0 90 120\n")
     };
     let machine = machine(&text(100));
     let mut watch = machine.watch();
