@@ -29,7 +29,7 @@ const LEAST_SHARE: f64 = 0.002;
 const MOST_ADDED: f64 = 2000.0;
 /// Fits with what requests find by the fit before; the third differs little from the second.
 const ROUNDS: usize = 4;
-/// Steps to the highest `u`, which depends on the other two; each halves what is left.
+/// Steps to the highest `u`, which depends on the other two; each leaves about a third of what is left.
 const BOUND_STEPS: usize = 30;
 /// Loads that must have been seen, each in both halves, for a model.
 const LEAST_PLACES: usize = 3;
@@ -372,9 +372,9 @@ fn most_begun(s: f64, t: f64) -> f64 {
 
 /// The numbers with the highest `u`, by steps.
 fn at_most_begun(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
-    let [mut s, mut t, mut u] = least_squares(rows, 2)?;
+    let ([mut s, mut t, _], mut u) = (least_squares(rows, 2)?, 0.0);
     for _ in 0..BOUND_STEPS {
-        u = 0.5 * (u + most_begun(s, t));
+        u = most_begun(s, t);
         // what `u` explains goes to the other side: rows come nearest to `1 - u z`
         let row = |([x, y, z], weight): &([f64; 3], f64)| {
             let side = 1.0 - u * z;
