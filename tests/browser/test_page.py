@@ -225,7 +225,7 @@ class PageTest(BrowserCase):
             return new Response(JSON.stringify(found));
           };
         })()""" % begin)
-        page.click("#in")
+        page.key("+")
         page.until("document.querySelector('#alerts').innerText.includes('it stalls')", "the alert")
         page.key("[")
         page.until(f"location.hash.includes('at={begin}')", "the cursor at its begin")

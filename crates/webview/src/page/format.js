@@ -60,7 +60,7 @@ function long(ms) {
   if (s < 172800) return `${Math.floor(s / 3600)} h${Math.round(s % 3600 / 60) ? ` ${Math.round(s % 3600 / 60)} min` : ""}`;
   return `${digits(s / 86400)} d`;
 }
-const debounce = (wait, work) => { let timer; return (...given) => { clearTimeout(timer); timer = setTimeout(() => work(...given), wait); }; };
+const debounce = (wait, work) => { let timer; return (...given) => { clearTimeout(timer); timer = setTimeout(() => S.info && work(...given), wait); }; };
 const BLAMED = { none: "No bottleneck", unknown: "Not enough data", cpu: "Processor", disk: "Disk", memory: "Memory" };
 const kindOf = found => found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
 const SIGNS = { bad: "▲", good: "✓", warn: "?" };
