@@ -119,9 +119,7 @@ pub struct AlertEngine {
     clock_moved: bool,
     /// The recorder says that it did not sample, though the next tick covers that time.
     gap_noted: bool,
-    /// The recorder ended in good order after the last tick.
-    has_ended: bool,
-    /// When a recorder did that by its log, whose notes may come before their ticks.
+    /// When a recorder ended in good order; a log's note of it may come before its ticks.
     ended_ns: Option<i64>,
     /// Somebody is to record without a break.
     expects_ticks: bool,
@@ -160,7 +158,6 @@ impl AlertEngine {
             number: 0,
             clock_moved: false,
             gap_noted: false,
-            has_ended: false,
             ended_ns: None,
             expects_ticks: true,
         }
@@ -173,7 +170,7 @@ impl AlertEngine {
 
     /// The recorder ended in good order: until another one goes on, no tick is missing.
     pub fn recorder_ended(&mut self) {
-        self.has_ended = true;
+        self.ended_ns = self.last.map(|last| last.time_ns);
     }
 
     /// The alerts that are watched for.
@@ -230,7 +227,6 @@ impl AlertEngine {
         self.settle(tick.time_ns, &mut events);
         self.clock_moved = false;
         self.gap_noted = false;
-        self.has_ended = false;
         events
     }
 
@@ -251,8 +247,8 @@ impl AlertEngine {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
         // logs keep the times of ticks to the microsecond, so that the last one may lie behind the note
-        let ended = |ended_ns: i64| (last.start_ns()..=begin_ns).contains(&ended_ns);
-        let has_ended = self.has_ended || self.ended_ns.is_some_and(ended);
+        let ended = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
+        let has_ended = self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.recent = RecentHistory::new(RECENT_BYTES);
