@@ -74,6 +74,29 @@ pub const IN_FLIGHT: usize = 8;
 /// Places of completed requests: reads, writes, discards, flushes.
 pub const COMPLETED: [usize; 4] = [0, 4, 11, 15];
 
+/// The disk that a partition's name tells: `sda1`, `nvme0n1p2`, `dev8-1`.
+#[must_use]
+pub fn disk_of(name: &str) -> Option<String> {
+    if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        let is_scsi = matches!(major, 8 | 65..=71 | 128..=135);
+        return (is_scsi && minor % 16 != 0).then(|| format!("dev{major}-{}", minor - minor % 16));
+    }
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() == name.len() {
+        return None;
+    }
+    if let Some(disk) = stem.strip_suffix('p')
+        && disk.ends_with(|c: char| c.is_ascii_digit())
+    {
+        return Some(disk.to_owned());
+    }
+    let lettered = |prefix: &str| {
+        stem.strip_prefix(prefix).is_some_and(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase()))
+    };
+    ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
+}
+
 /// Where a path of NVMe native multipath leads, and its controller: `nvme0n2` and `nvme1` of `nvme0c1n2`. `None` of
 /// other names. Such a path has a line of its own. The disk that it leads to counts the same requests again from Linux
 /// 6.4 on, and none before.
@@ -106,6 +129,17 @@ mod tests {
         }
         assert_eq!(DISK[IN_FLIGHT].number, Level);
         assert_eq!(COMPLETED.map(|place| DISK[place].counter.len() - "physical_disk.".len()), [5, 6, 8, 7]);
+    }
+
+    #[test]
+    fn the_disk_of_a_partition_is_told_by_its_name() {
+        for (part, disk) in [("sda10", "sda"), ("nvme0n1p2", "nvme0n1"), ("md0p1", "md0"), ("dev8-17", "dev8-16")] {
+            assert_eq!(disk_of(part).as_deref(), Some(disk), "{part}");
+        }
+        // another disk whose name begins like one
+        for other in ["sdaa", "sda", "nvme0n1", "nvme0n10", "md127", "dm-3"] {
+            assert_eq!(disk_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -8,13 +8,13 @@ use crate::batch::FrameBatch;
 use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::SysstatClock;
-use crate::sysstat::shaper::disk_of;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
 use crate::tool::lines::{self, LineCursor};
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
+use diskwright_base::diskstats::disk_of;
 use diskwright_base::text::same_host;
 
 /// Texts that rows are asked for.

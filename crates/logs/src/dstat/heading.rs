@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use super::title::DstatTitle;
-use crate::sysstat::shaper::disk_of;
 use crate::tool::cells::CellPlan;
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
+use diskwright_base::diskstats::disk_of;
 
 /// Texts that rows are asked for.
 pub const CLOCK: u8 = 0;

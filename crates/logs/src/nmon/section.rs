@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use crate::sysstat::shaper::disk_of;
 use crate::tool::cells::CellPlan;
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
+use diskwright_base::diskstats::disk_of;
 
 fn names() -> &'static ToolNames {
     static NAMES: OnceLock<ToolNames> = OnceLock::new();

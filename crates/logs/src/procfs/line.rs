@@ -128,7 +128,7 @@ fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<D
 
 /// `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not `sda`, `nvme0n1`, `md127`, `dm-3`.
 pub(super) fn is_partition(name: &str) -> bool {
-    crate::sysstat::shaper::disk_of(name).is_some()
+    diskwright_base::diskstats::disk_of(name).is_some()
 }
 
 /// Devices that drivers make in advance.

@@ -1,6 +1,7 @@
 //! From the tools' names to series: every value has a report, a name and an
 //! instance; here it gets its column, and a row of columns becomes a tick.
 
+use diskwright_base::diskstats::disk_of;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -280,28 +281,6 @@ fn interrupt(name: &str, instance: &str) -> Option<(String, String, f64)> {
 
 fn foreign(report: &str, name: &str) -> String {
     format!("foreign.{report}.{}", name.strip_suffix("/s").unwrap_or(name))
-}
-
-/// The disk that a partition's name tells: `sda1`, `nvme0n1p2`, `dev8-1`.
-pub fn disk_of(name: &str) -> Option<String> {
-    if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
-        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-        let is_scsi = matches!(major, 8 | 65..=71 | 128..=135);
-        return (is_scsi && minor % 16 != 0).then(|| format!("dev{major}-{}", minor - minor % 16));
-    }
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    if stem.len() == name.len() {
-        return None;
-    }
-    if let Some(disk) = stem.strip_suffix('p')
-        && disk.ends_with(|c: char| c.is_ascii_digit())
-    {
-        return Some(disk.to_owned());
-    }
-    let lettered = |prefix: &str| {
-        stem.strip_prefix(prefix).is_some_and(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase()))
-    };
-    ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which devices of a log count: those that programs ask, each I/O once. Arrays
 //! stand for their members, leaves for themselves, and partitions beside those of an array too.
 
+use diskwright_base::diskstats::disk_of;
 use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
 /// A device that programs ask, by the instances that its load is computed from.
@@ -49,8 +50,8 @@ impl LogDevices {
             for name in &stacked {
                 let under = |lower: &&String| reaches(topology, name, lower, 0);
                 // where nothing is known of a partition, its name says whose it is
-                let is_named_after =
-                    |front: &FrontDevice| topology.device(name).is_none() && name.starts_with(&front.name);
+                let named = disk_of(name).filter(|_| topology.device(name).is_none());
+                let is_named_after = |front: &FrontDevice| named.as_ref() == Some(&front.name);
                 let holds = |front: &&FrontDevice| front.shares(name, topology) || is_named_after(front);
                 let disk = disks.iter().find(holds).map(|front| &front.name);
                 match disk.or_else(|| stacked.iter().find(under)) {
