@@ -10,7 +10,7 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-KEYS = {"[": 219, "]": 221, "ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, "End": 35, "Home": 36}
+KEYS = {"Tab": 9, "[": 219, "]": 221, "ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, "End": 35, "Home": 36}
 
 
 def program():

@@ -241,6 +241,84 @@ class PageTest(BrowserCase):
         page.mouse("mouseReleased", *place, button="left", clickCount=1)
         page.until("!!document.querySelector('#devices th[aria-sort]')", "the order")
 
+    def test_tables_keep_the_keyboard_while_frames_come(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        page.run("document.querySelector('#built').focus()")
+        page.key("Tab")
+        focused = "document.activeElement.textContent"
+        head = page.run(focused)
+        for step in range(2):
+            self.assertTrue(page.run("document.activeElement.matches('#devices button')"), page.run(focused))
+            frames = page.run(FRAMES)
+            page.until(f"{FRAMES} > {frames + 2}", "frames meanwhile")
+            self.assertEqual(page.run(focused).rstrip(" ↑↓"), head)
+            if step == 0:
+                # the arrow of its order is no other button
+                page.run("document.activeElement.click()")
+                page.until("document.querySelector('#devices th[aria-sort]') !== null", "the order")
+        # with the mouse, it does not stay in the way of the keys
+        page.click("#devices th button")
+        frames = page.run(FRAMES)
+        page.until(f"{FRAMES} > {frames + 1}", "frames meanwhile")
+        page.key("m")
+        page.until("document.querySelector('#ask').open", "the question")
+
+    def test_ticks_that_come_before_the_answer_to_a_question_are_shown(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        page.run("""(() => {
+          const real = window.fetch;
+          window.ticks = []; window.held = []; window.answered = 0;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.range/.test(given[0])) return answer;
+            await new Promise(done => window.held.push(done));
+            answered++;
+            return answer;
+          };
+          new EventSource('events?host=0').addEventListener('frame', event =>
+            ticks.push(...JSON.parse(event.data).ticks.map(tick => tick[0])));
+        })()""")
+        # all is asked anew at each thirtieth frame
+        page.until(f"{FRAMES} % 30 > 0 && {FRAMES} % 30 < 5", "frames without a question of their own")
+        page.run("ticks.length = 0")
+        page.key("+")
+        page.until("held.length > 0", "the question")
+        page.until("ticks.length >= 6", "ticks meanwhile")
+        page.run("held.forEach(done => done())")
+        page.until("answered > 0", "the answer")
+        page.key(" ")
+        page.until("/from=/.test(location.hash)", "the pause")
+        read = page.run("""(() => {
+          const words = new URLSearchParams(location.hash.slice(1)), from = +words.get('from'), to = +words.get('to');
+          const box = document.querySelector('#c0').getBoundingClientRect(), margin = 58;
+          return ticks.slice(0, -1).filter(t => t <= to).map(t => {
+            const x = box.left + margin + (t - %f / 2 - from) / (to - from) * (box.width - margin);
+            const move = new PointerEvent('pointermove', { clientX: x, bubbles: true });
+            document.querySelector('#c0').dispatchEvent(move);
+            return document.querySelector('#read').textContent;
+          });
+        })()""" % self.live.json("api/host")["interval_ms"])
+        self.assertGreaterEqual(len(read), 4)
+        for text in read:
+            self.assertRegex(text, r"\d\d:\d\d:\d\d   \S")
+
+    def test_shift_begins_at_the_new_cursor_after_a_click(self):
+        page = self.shown(self.recorded)
+        for _ in range(4):
+            page.key("ArrowLeft", shift=True)
+        page.until(f"/Save report/.test({STRETCH})", "a stretch at the end")
+        page.click("#c1", 0.3)
+        page.until("location.hash.includes('at=')", "the cursor")
+        for _ in range(4):
+            page.key("ArrowRight", shift=True)
+        page.until("location.hash.includes('part=')", "a stretch at the cursor")
+        begin, end = page.run("new URLSearchParams(location.hash.slice(1)).get('part').split('-').map(Number)")
+        first, last = self.recorded.json("api/host")["range_ms"]
+        self.assertLess((begin - first) / (last - first), 0.4)
+        self.assertLess((end - first) / (last - first), 0.5)
+
     def test_the_value_at_a_cursor_is_of_the_tick_that_ends_there(self):
         page = self.shown(self.recorded)
         page.until("location.hash.includes('from=')", "its address")

@@ -330,6 +330,8 @@ impl<E: IoEngine> Worker<'_, E> {
             seen.answer(slot.length, latency);
             if now > self.from && now <= self.until {
                 self.tally.answer(slot.write, slot.length, latency, now - self.from);
+            } else if now > self.until {
+                self.late_answer(slot, now);
             }
         }
         self.lane.done.add(seen);
@@ -343,20 +345,30 @@ impl<E: IoEngine> Worker<'_, E> {
         self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(silence);
     }
 
-    /// Takes the answers that come after the end. They are in no rate; but what
-    /// an open loop should have made in time and got late is latency that
-    /// somebody would have had, and a stall at the end must not hide it. What
-    /// failed has failed: a dead disk may take longer than a run to say so.
+    /// Counts an answer after the end. It is in no rate; but what an open loop should have made in
+    /// time and got late is latency that somebody would have had, and a stall at the end must not hide it.
+    fn late_answer(&mut self, slot: RequestSlot, now: u64) {
+        if self.counts_late(slot) {
+            let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
+            side.latency.record(now.saturating_sub(slot.start));
+        }
+    }
+
+    fn counts_late(&self, slot: RequestSlot) -> bool {
+        slot.start >= self.from && matches!(self.lane.pace, Pace::Open { .. })
+    }
+
+    /// Takes the answers that come after the loop has ended. What failed has failed: a dead disk may
+    /// take longer than a run to say so.
     fn settle_late(&mut self) {
         let now = self.engine.now();
         let mut done = std::mem::take(&mut self.done);
         for answer in done.drain(..) {
             self.outstanding -= 1;
             let slot = self.slots[answer.slot as usize];
-            let counts = slot.start >= self.from && matches!(self.lane.pace, Pace::Open { .. });
             let fault = slot.fault(answer.result);
             // a write's sync belongs to it
-            if counts && fault.is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
+            if self.counts_late(slot) && fault.is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
                 continue;
             }
             self.slots[answer.slot as usize] = RequestSlot::default();
@@ -365,11 +377,7 @@ impl<E: IoEngine> Worker<'_, E> {
                 Some(IoFault::Error(libc::EAGAIN | libc::EINTR)) => {}
                 Some(IoFault::Error(number)) => self.tally.error(number),
                 Some(IoFault::Short) => self.tally.short += 1,
-                None if counts => {
-                    let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
-                    side.latency.record(now.saturating_sub(slot.start));
-                }
-                None => {}
+                None => self.late_answer(slot, now),
             }
         }
         self.done = done;

@@ -104,8 +104,11 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let served = server.run(&stop, ends, &mut |report| {
         log.as_mut().map_or(Ok(()), |log| log.add(report).map_err(|failure| failure.to_string()))
     });
-    log.map(SimulationLog::close).transpose()?;
-    served.map_err(Failure::from)
+    let closed = log.map(SimulationLog::close).transpose();
+    // that what clients wrote may be lost is more than a log that could not be closed
+    served.map_err(Failure::from)?;
+    closed?;
+    Ok(())
 }
 
 fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {

@@ -94,7 +94,7 @@ fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
     out
 }
 
-const HEADING: &str = "time         device       operation     requests/s        bytes      50 %      99 %   longest";
+const HEADING: &str = "time     device       operation  requests/s   bytes/s     50 %     99 %  longest";
 
 fn line(
     clock: &str,
@@ -110,7 +110,20 @@ fn line(
     let (median, tail) = (time(latency.percentile_ns(0.5)), time(latency.percentile_ns(0.99)));
     let longest = time(latency.longest_ns().map(|ns| ns as f64));
     format!(
-        "{clock:<12} {device:<12} {:<11} {rate:>12} {moved:>12} {median:>9} {tail:>9} {longest:>9}\n",
+        "{clock:<8} {device:<12} {:<10} {rate:>10} {moved:>9} {median:>8} {tail:>8} {longest:>8}\n",
         operation.title()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_take_the_columns_of_a_terminal() {
+        let mut latency = LatencyHistogram::default();
+        latency.record(123_456_789);
+        let text = line("22:20:11", "nvme0n1", TracedOperation::FlushCall, &latency, 999_900_000_000, 1.0);
+        assert_eq!((HEADING.len(), text.trim_end_matches('\n').chars().count()), (80, 80), "{text}");
+    }
 }

@@ -251,7 +251,6 @@ impl AlertEngine {
         let has_ended = self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
             self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
-            self.recent = RecentHistory::new(RECENT_BYTES);
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
         } else if !self.clock_moved && !has_ended {
             self.overdue(last, begin_ns);
@@ -489,4 +488,37 @@ fn holds(rule: &Rule, value: f64) -> bool {
 
 fn ns(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{LogPiece, Schema, Series};
+    use diskwright_diagnosis::packs;
+
+    use super::*;
+    use crate::alerts::rules;
+    use crate::history::History;
+
+    #[test]
+    fn verdicts_know_the_topology_after_the_clock_was_set_back() {
+        let judging = packs::builtin("default").expect("our pack").expect("is right");
+        let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
+        let series = Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        engine.note(&Note::new(1_000_000_000_000, Note::TOPOLOGY, "{}"));
+        for second in (1_001..1_050).chain(501..510) {
+            let mut frame = Frame::new(schema.clone(), 1);
+            frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[0.0]);
+            engine.tick(&frame, 0);
+        }
+        let mut found = Vec::new();
+        let each = &mut |piece: LogPiece<'_>| match piece {
+            LogPiece::Frame(frame) => found.push(format!("{} ticks", frame.ticks().len())),
+            LogPiece::Note(note) => found.push(note.kind),
+        };
+        engine.recent.read(501_000_000_000, 509_000_000_000, each).expect("memory can be read");
+        assert_eq!(found, [Note::TOPOLOGY, "9 ticks"]);
+    }
 }

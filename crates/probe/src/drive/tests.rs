@@ -239,6 +239,16 @@ fn a_stall_at_the_end_is_no_secret() {
 }
 
 #[test]
+fn answers_that_all_come_with_the_end_are_no_secret_either() {
+    // from the fifth second on, all of eight are answered together, 50 ms after the end
+    let device = FakeDevice::new(8, Box::new(|_, begins| Ok(if begins > 5 * S { 6_050 * MS - begins } else { MS })));
+    let tally = measure(device, &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 8, 5);
+    let longest = tally.reads.latency.most().unwrap();
+    assert!((S..=1_050 * MS).contains(&longest), "{longest}");
+    assert_eq!(tally.reads.latency.count(), tally.reads.requests + 8);
+}
+
+#[test]
 fn waiting_for_work_is_no_silence() {
     let tally = measure(FakeDevice::steady(1, MS), &paced(Pace::Open { rate_per_s: 2.0, poisson: false }), 8, 10);
     assert!(tally.longest_silence_ns <= MS, "{}", tally.longest_silence_ns);

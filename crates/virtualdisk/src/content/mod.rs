@@ -18,11 +18,12 @@ mod trouble;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{ArrayLevel, Members};
 use diskwright_simulator::system::{Set, System, WorkloadTarget};
+use rustix::io::Errno;
 
 use array::ArrayContent;
 use ledger::{ArrayLedger, ArrayShape, LedgerEntry, NOTE_BYTES};
@@ -52,21 +53,38 @@ pub struct Content {
     shapes: Vec<ArrayShape>,
     /// Bytes of the ledger in a file.
     ledger: u64,
+    /// The first flush of the file that failed, by the kernel's number of the error.
+    sync_error: Arc<Mutex<Option<i32>>>,
 }
 
 /// What a flush has to wait for; for another thread.
 #[derive(Clone, Debug)]
-pub struct Sync(Option<Arc<File>>);
+pub struct Sync {
+    file: Option<Arc<File>>,
+    /// Shared by all of them.
+    error: Arc<Mutex<Option<i32>>>,
+}
 
 impl Sync {
-    /// Waits until all that was written before is on the backing disk.
+    /// Waits until all that was written before is on the backing disk. After a failure it never succeeds again.
     pub fn wait(&self) -> io::Result<()> {
-        self.0.as_ref().map_or(Ok(()), |file| file.sync_data())
+        self.file.as_ref().map_or(Ok(()), |file| self.once(|| file.sync_data()))
+    }
+
+    /// Flushes, unless a flush has failed before. The kernel tells a failure once and takes the pages
+    /// that it could not write for written: the next flush would be good, and the data lost.
+    fn once(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        // kept locked: of two flushes at a time, only one would be told
+        let mut failed = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = *failed {
+            return Err(io::Error::from_raw_os_error(number));
+        }
+        sync().inspect_err(|error| *failed = Some(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())))
     }
 
     /// Whether there is anything to wait for.
     pub fn is_needed(&self) -> bool {
-        self.0.is_some()
+        self.file.is_some()
     }
 }
 
@@ -96,7 +114,7 @@ impl Content {
             }
         };
         let shapes = system.arrays.iter().map(ArrayShape::of).collect();
-        let mut content = Content { stores, drives, arrays, shapes, ledger };
+        let mut content = Content { stores, drives, arrays, shapes, ledger, sync_error: Arc::default() };
         match backing {
             ContentBacking::File(path) if existed => content.resume(system, path)?,
             _ => {
@@ -266,7 +284,7 @@ impl Content {
 
     /// What a flush has to wait for.
     pub fn sync(&self) -> Sync {
-        Sync(self.stores.file())
+        Sync { file: self.stores.file(), error: Arc::clone(&self.sync_error) }
     }
 
     /// A member of an array fails: its bytes are gone. In a mirror of stripe
@@ -389,4 +407,25 @@ fn take(system: &System, set: &Set, drive: u32, drives: &mut [Option<u64>]) -> R
     let taken = drives.get_mut(drive as usize).and_then(Option::take);
     let shared = || ContentError::Shared { drive: system.drive_name(drive), array: set.name.clone() };
     taken.map(|_| ()).ok_or_else(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_flush_that_failed_none_is_good() {
+        for (number, told) in [(Some(28), 28), (Some(5), 5), (None, 5)] {
+            let error = Arc::default();
+            let [here, there] = [(); 2].map(|()| Sync { file: None, error: Arc::clone(&error) });
+            assert!(here.once(|| Ok(())).is_ok() && there.once(|| Ok(())).is_ok());
+            let fails = || Err(number.map_or(io::ErrorKind::Other.into(), io::Error::from_raw_os_error));
+            assert!(here.once(fails).is_err());
+            // also the last one, which the server asks of another handle
+            for sync in [&here, &there] {
+                let error = sync.once(|| Ok(())).expect_err("the data that failed are lost");
+                assert_eq!(error.raw_os_error(), Some(told));
+            }
+        }
+    }
 }

@@ -11,7 +11,18 @@ function el(tag, props, ...children) {
   node.append(...children.filter(child => child != null && child !== ""));
   return node;
 }
-const fill = (node, ...children) => node.replaceChildren(...children.filter(child => child));
+// What is made anew keeps the keyboard: on the button of the same text, an order's arrow aside. A button that the mouse
+// pressed does not stay in the way of the keys.
+const fill = (node, ...children) => {
+  const buttons = () => [...node.querySelectorAll("button")], old = node.querySelector("button:focus-visible"), at = buttons().indexOf(old);
+  node.replaceChildren(...children.filter(child => child));
+  if (at < 0) return;
+  const text = one => one?.textContent.replace(/ [↑↓]$/, ""), isSame = one => text(one) === text(old), made = buttons();
+  (isSame(made[at]) ? made[at] : made.find(isSame))?.focus({ preventScroll: true });
+};
+
+const PLAIN = { className: "plain" };
+const button = (text, onclick, props) => el("button", { ...props, onclick }, text);
 
 const digits = value => {
   const size = Math.abs(value);

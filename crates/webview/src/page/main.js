@@ -8,8 +8,9 @@ let stream = null, timer = null, again = null, failed = 0;
 const SPANS = [[60, "1 m"], [300, "5 m"], [900, "15 m"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [604800, "7 d"]];
 const live = () => {
   if (!S.info?.live) return;
-  if (S.follow) { S.follow = false; setCursor(S.last); } else { S.at = null; S.chosen = null; setWindow(S.last - S.span, S.last, true); loadView(); }
+  if (S.follow) { S.follow = false; setCursor(S.last); } else toEnd();
 };
+const toEnd = () => { S.at = S.chosen = S.anchor = S.head = null; setWindow(S.last - S.span, S.last, true); loadView(); };
 function allDevices() {
   S.built = !S.built;
   $("built").setAttribute("aria-pressed", String(S.built));
@@ -31,14 +32,18 @@ function askMark() {
   });
 }
 function append(frame) {
-  const series = S.info.series;
-  if (frame.series !== series.length) { describe(); return; }
-  // ticks that were missed: more than the server could send again, or a stream that began anew
-  if (S.heardTo && (frame.before_ms || S.last) > S.heardTo + 1) { soonRange(); return; }
+  const isOther = frame.series !== S.info.series.length;
+  if (isOther) describe();
+  // ticks of other lines, or that were missed: more than the server could send again, or a stream that began anew
+  if (isOther || S.heardTo && (frame.before_ms || S.last) > S.heardTo + 1) { soonRange(); return; }
+  S.recent.push(...frame.ticks);
+  addTicks(frame.ticks);
+}
+function addTicks(ticks) {
   for (const line of S.lines) {
-    const index = series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
+    const index = S.info.series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
     if (index < 0) continue;
-    for (const [t, values] of frame.ticks) {
+    for (const [t, values] of ticks) {
       if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.75) continue;
       line.x.push(t - S.info.interval_ms / 2); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
     }
@@ -173,7 +178,7 @@ function leave() {
   // answers about one host are not another's
   for (const one of Object.values(asked)) one.abort();
   stream?.close(); stream = null; clearTimeout(timer); clearTimeout(again); failed = 0;
-  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, asksAgain: 0, cut: false, looks: [new Map(), new Map()] });
+  Object.assign(S, ofHost());
   noted = barred = ""; listed = ["", ""];
   tell(""); $("compared").hidden = true; $("heat").hidden = true;
 }
@@ -196,7 +201,7 @@ const showFleet = tried(async () => {
 });
 const start = tried(async () => {
   readInks();
-  for (const [s, name] of SPANS) $("spans").append(el("button", { value: String(s * 1000), onclick: () => { if (S.range) { const end = S.follow ? S.last : S.at !== null ? Math.min(S.at + s * 500, S.last) : S.to; setWindow(end - s * 1000, end, S.follow); } } }, name));
+  for (const [s, name] of SPANS) $("spans").append(button(name, () => { if (S.range) { const end = S.follow ? S.last : S.at !== null ? Math.min(S.at + s * 500, S.last) : S.to; setWindow(end - s * 1000, end, S.follow); } }, { value: String(s * 1000) }));
   fill($("keylist"), ...KEYS.flatMap(([key, text]) => [el("dt", {}, key), el("dd", {}, text)]));
   $("pause").onclick = live;
   $("mark").onclick = askMark;

@@ -19,7 +19,7 @@ function legends() {
     const keys = shown.map((line, index) => which
       ? el("button", { "aria-pressed": String(S.device === line.instance), onclick: () => setDevice(line.instance) }, swatch(placeOf(line)), names[index])
       : el("span", { className: "row" }, swatch(placeOf(line)), names[index]));
-    if (which && lines.length > LISTED) keys.push(el("button", { onclick: () => { isAllListed = !isAllListed; legends(); } }, isAllListed ? "fewer" : `${lines.length - LISTED} more …`));
+    if (which && lines.length > LISTED) keys.push(button(isAllListed ? "fewer" : `${lines.length - LISTED} more …`, () => { isAllListed = !isAllListed; legends(); }));
     fill($(`key${which}`), ...keys);
   }
 }
@@ -66,24 +66,23 @@ function stretchBar() {
   const ask = !part && S.at === null && !S.kept && S.tooLong;
   $("stretch").hidden = !part && !S.kept && S.at === null && !ask;
   if (ask) {
-    fill($("stretch"), el("span", {}, "Click to judge a moment, drag to judge a stretch."), el("button", { onclick: () => { S.isWhole = true; loadView(); } }, "Judge the visible range"));
+    fill($("stretch"), el("span", {}, "Click to judge a moment, drag to judge a stretch."), button("Judge the visible range", () => { S.isWhole = true; loadView(); }));
     return;
   }
   if (!part && S.at !== null) {
-    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the time before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
+    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the time before.`), button("Clear", () => setCursor(null)));
     return;
   }
   const buttons = [];
   if (part) {
     buttons.push(el("b", {}, `${when(part[0])} – ${when(part[1])} (${long(part[1] - part[0])})`),
-      el("button", { onclick: () => setWindow(part[0], part[1], false) }, "Zoom in"),
-      el("button", { onclick: () => { S.kept = part; choose(null); } }, "Keep as first"));
-    if (S.kept) buttons.push(el("button", { className: "main", onclick: () => compare() }, "Compare with first"));
-    buttons.push(el("button", { id: "report", onclick: () => save(part) }, "Save report"),
-      el("button", { onclick: () => choose(null) }, "Clear"));
+      button("Zoom in", () => setWindow(part[0], part[1], false)),
+      button("Keep as first", () => { S.kept = part; choose(null); }));
+    if (S.kept) buttons.push(button("Compare with first", () => compare(), { className: "main" }));
+    buttons.push(button("Save report", () => save(part), { id: "report" }), button("Clear", () => choose(null)));
   }
   if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${when(S.kept[1])}`),
-    el("button", { onclick: () => { S.kept = null; $("compared").hidden = true; drawVeil(); stretchBar(); } }, "Forget first"));
+    button("Forget first", () => { S.kept = null; $("compared").hidden = true; drawVeil(); stretchBar(); }));
   if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
   fill($("stretch"), ...buttons);
 }
@@ -126,6 +125,8 @@ const pct = x => Math.round(x * 100) + " %";
 const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
 function panelWho() {
   const found = S.view.verdict, parts = [el("h2", {}, "Culprits")];
+  const list = (title, items) => parts.push(el("h2", {}, title), el("ol", {}, ...items));
+  const stretch = (word, one) => { const [from, to] = [one.from, one.to].map(Date.parse); return button(word + when(from), () => choose(from, to), PLAIN); };
   const culprits = found?.culprits || [];
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
@@ -133,13 +134,12 @@ function panelWho() {
     parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
   if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not name the process." : "No bottleneck, so no culprits."));
-  if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
-    `${titled(one)} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${pct(one.share)} of the ${one.seen_s ? `${long(one.seen_s * 1000)} it was seen` : "time"}`))));
-  if (found?.episodes.length) parts.push(el("h2", {}, "At times"), el("ol", {}, ...found.episodes.map(one => el("li", {},
-    `${titled(one)}, ${pct(one.share)} `, el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, `from ${when(Date.parse(one.from))}`)))));
-  if (found?.phases.length > 1) parts.push(el("h2", {}, "Timeline"), el("ol", {}, ...found.phases.slice(0, 12).map(one => el("li", {},
-    el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, when(Date.parse(one.from))), `${long(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`))));
-  if (found?.blames && found.advice.length > 1) parts.push(el("h2", {}, "Also"), el("ol", {}, ...found.advice.slice(1).map(one => el("li", {}, one.text))));
+  if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
+    `${titled(one)} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${pct(one.share)} of the ${one.seen_s ? `${long(one.seen_s * 1000)} it was seen` : "time"}`)));
+  if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
+  if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
+    stretch("", one), `${long(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
+  if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, one.text)));
   if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, text)));
   fill($("who"), ...parts);
 }
@@ -148,9 +148,10 @@ function table(node, heads, rows) {
 }
 function head(title, key, state, set, explain) {
   const sort = state?.[0] === key ? { "aria-sort": state[1] > 0 ? "ascending" : "descending" } : {};
-  return el("th", { scope: "col", title: explain || "", ...sort }, el("button", { onclick: () => set(key) }, title, sort["aria-sort"] ? (state[1] > 0 ? " ↑" : " ↓") : ""));
+  return el("th", { scope: "col", title: explain || "", ...sort }, button(title + (sort["aria-sort"] ? (state[1] > 0 ? " ↑" : " ↓") : ""), () => set(key)));
 }
 const turned = (state, key) => state?.[0] !== key ? [key, -1] : state[1] < 0 ? [key, 1] : null;
+const titles = (names, ...texts) => names.map((name, i) => el("th", { scope: "col", className: texts.includes(i) ? "text" : "" }, name));
 const cell = (value, unit) => el("td", { className: value === null ? "none" : "" }, show(value, unit));
 const ROWS = 100;
 function panelDevices() {
@@ -174,12 +175,12 @@ function panelDevices() {
     const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
     return el("tr", { className: row.name === S.device ? "on" : "" },
-      el("td", {}, el("button", { className: "plain", "aria-pressed": String(row.name === S.device), onclick: () => setDevice(row.name) }, row.name)),
+      el("td", {}, button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
       ...row.values.map((value, i) => cell(value, columns[i].unit)),
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));
   });
-  if (over > 0) made.push(el("tr", {}, el("td", {}, el("button", { onclick: () => { S.allRows = !S.allRows; panelDevices(); } }, S.allRows ? "fewer" : `${over} more …`))));
+  if (over > 0) made.push(el("tr", {}, el("td", {}, button(S.allRows ? "fewer" : `${over} more …`, () => { S.allRows = !S.allRows; panelDevices(); }))));
   table($("devices"), heads, made);
   rows.forEach((row, i) => { const node = made[i].querySelector("canvas"); spark(node, row.history.length ? row.history : [null], inks.s0); });
   if (!rows.length) fill($("devices"), el("tbody", {}, el("tr", {}, el("td", {}, "No disk is recorded."))));
@@ -213,13 +214,12 @@ function panelProcesses() {
 }
 const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
   ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, peak.unit)}`;
-const KINDS = { bookmark: "bookmark", gap: "gap", clock: "clock", warning: "remark", alert: "alert" };
 let noted = "";
 function panelLists() {
   const mark = JSON.stringify([S.alerts, S.marks, day(Date.now())]);
   if (mark === noted) return;
   noted = mark;
-  const go = ns => el("button", { className: "plain", onclick: () => setCursor(ns / 1e6) }, when(ns / 1e6));
+  const go = ns => button(when(ns / 1e6), () => setCursor(ns / 1e6), PLAIN);
   const alerts = [...S.alerts].sort((a, b) => b.begin_ns - a.begin_ns).slice(0, 50).map(one => el("li", {}, go(one.begin_ns),
     el("b", { className: one.severity === "critical" ? "bad" : "warn" }, `▲ ${one.severity}${one.end_ns ? "" : ", lasts"} `),
     el("span", { className: "dim" }, `${[one.id, ...(one.also || [])].join(", ")}${one.instance ? ` ${one.instance}` : ""}: `),
@@ -227,7 +227,7 @@ function panelLists() {
       [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", worst(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
   const notes = S.marks.filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
-    .map(one => el("li", {}, go(one.time_ns), el("span", { className: "dim" }, `${SHAPES[one.kind] || "•"} ${KINDS[one.kind] || one.kind}: `), el("span", {}, one.text)));
+    .map(one => el("li", {}, go(one.time_ns), el("span", { className: "dim" }, `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));
   fill($("notes"), ...(notes.length ? notes : [el("li", { className: "dim" }, "None in this time.")]));
 }
 function panelMaps() {
@@ -245,7 +245,7 @@ const compare = tried(async () => {
     cell(one.before.mean, one.unit), cell(one.after.mean, one.unit), el("td", {}, one.ratio === null ? "–" : `× ${digits(one.ratio)}`),
     el("td", { className: "text dim" }, one.noise === false ? "more than noise" : one.noise ? "may be noise" : "not known")));
   const t = el("table", {});
-  table(t, ["counter", "first", "second", "ratio", "certainty"].map((name, i) => el("th", { scope: "col", className: i === 4 ? "text" : "" }, name)), rows);
+  table(t, titles(["counter", "first", "second", "ratio", "certainty"], 4), rows);
   const node = $("compared");
   fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${when(first[1])} and ${when(second[0])} – ${when(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
   node.hidden = false;
@@ -256,11 +256,11 @@ function fleet() {
   const rank = one => one.fault ? -1 : !one.verdict ? -2 : one.verdict.blames ? 1 + one.verdict.confidence : one.verdict.bottleneck === "unknown" ? 0.5 : 0;
   const rows = S.hosts.filter(one => one.name.toLowerCase().includes(word)).sort((a, b) => rank(b) - rank(a)).map(one => {
     const found = one.verdict, kind = found ? kindOf(found) : "", sign = SIGNS[kind];
-    return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
+    return el("tr", {}, el("td", {}, button(one.name, () => open(one.id), PLAIN)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
       el("td", {}, found ? pct(found.confidence) : "–"),
       el("td", { className: "text" }, one.fault || found?.sentence || ""),
       el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
   });
-  table($("hosts"), ["host", "bottleneck", "confidence", "verdict", "time"].map((name, i) => el("th", { scope: "col", className: i === 1 || i === 3 ? "text" : "" }, name)), rows);
+  table($("hosts"), titles(["host", "bottleneck", "confidence", "verdict", "time"], 1, 3), rows);
 }

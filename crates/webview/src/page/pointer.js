@@ -70,8 +70,9 @@ function keys(event) {
   const step = Math.max(S.span / 150, S.info.interval_ms), at = S.at ?? S.chosen?.[1] ?? Math.min(S.to, S.range[1]);
   const move = by => {
     if (!event.shiftKey) { S.chosen = null; setCursor(at + by * step); return; }
-    S.anchor ??= at; S.head = (S.head ?? at) + by * step;
-    choose(S.anchor, S.head);
+    const anchor = S.anchor ?? at, head = (S.head ?? at) + by * step;
+    choose(anchor, head);
+    S.anchor = anchor; S.head = head;
   };
   if (event.key !== "Shift" && !event.shiftKey) { S.anchor = S.head = null; }
   const jump = forward => {
@@ -81,7 +82,7 @@ function keys(event) {
   const deeds = {
     ArrowLeft: () => move(-1), ArrowRight: () => move(1), PageUp: () => pan(-0.5), PageDown: () => pan(0.5),
     "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6),
-    Home: () => setWindow(S.range[0], S.range[0] + S.span, false), End: () => { S.at = null; S.chosen = null; setWindow(S.last - S.span, S.last, true); loadView(); },
+    Home: () => setWindow(S.range[0], S.range[0] + S.span, false), End: toEnd,
     "[": () => jump(false), "]": () => jump(true), " ": () => live(), m: () => askMark(), d: () => allDevices(), "?": () => $("keys").showModal(),
     k: () => { if (S.chosen) { S.kept = S.chosen; choose(null); } }, c: () => { if (S.chosen && S.kept) compare(); },
     Escape: () => { S.chosen = null; setCursor(null); },

@@ -1,10 +1,12 @@
 // What is looked at, the data of it, and how it is asked for.
+const ofHost = () => ({
+  host: null, info: null, range: null, at: null, chosen: null, kept: null, anchor: null, head: null, device: null,
+  lines: [], recent: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
+  looks: [new Map(), new Map()], heard: 0, heardTo: 0, asksAgain: 0, cut: false,
+});
 const S = {
-  hosts: [], host: null, info: null, range: null,
-  from: 0, to: 0, span: 300000, follow: false,
-  at: null, chosen: null, kept: null, device: null, quantity: null, map: 0,
-  lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null,
-  looks: [new Map(), new Map()], order: "bytes", sorted: null, allRows: false, built: false, last: 0, heard: 0, heardTo: 0, asksAgain: 0, cut: false,
+  ...ofHost(), hosts: [], from: 0, to: 0, span: 300000, follow: false, last: 0,
+  quantity: null, map: 0, order: "bytes", sorted: null, allRows: false, built: false,
 };
 const asked = {};
 // Pauses before the same is asked again: each twice as long as the one before, up to a limit, and no two pages' alike.
@@ -45,6 +47,7 @@ const loadRange = tried(async () => {
   const [from, to] = [S.from, S.to];
   const counters = [...machine(), S.quantity].join(",");
   const points = Math.min(1200, Math.round(width() / 1.5));
+  S.recent = [];
   const found = await ask("range", "api/range", { from, to, points, counters });
   const step = count => (found.to_ms - found.from_ms) / count;
   const series = line => {
@@ -52,6 +55,8 @@ const loadRange = tried(async () => {
     return { ...line, x: middle, step: width };
   };
   S.lines = found.lines.map(series);
+  // ticks that came while the answer was on its way
+  addTicks(S.recent);
   S.marks = found.marks;
   S.alerts = found.alerts;
   tell("");
@@ -115,12 +120,15 @@ const zoom = (by, around) => {
 };
 const pan = by => { const d = (S.to - S.from) * by; setWindow(S.from + d, S.to + d, S.info.live && S.to + d >= S.last - 1 && by > 0); };
 function setCursor(at) {
+  S.anchor = S.head = null;
   S.at = at === null ? null : Math.min(Math.max(at, S.range[0]), S.range[1]);
   if (S.at !== null) S.follow = false;
   if (S.at !== null && (S.at < S.from || S.at > S.to)) setWindow(S.at - S.span / 2, S.at + S.span / 2, false);
   drawVeil(); controls(); soonView(); remember();
 }
 function choose(a, b) {
+  // whoever goes on with Shift begins where this ends
+  S.anchor = S.head = null;
   if (a === null) S.chosen = null;
   else {
     const [from, to] = [Math.min(a, b), Math.max(a, b)].map(t => Math.min(Math.max(t, S.range[0]), S.range[1]));
