@@ -349,7 +349,12 @@ impl LogWriter {
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
             let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_name(next.segment));
-            self.segment = Some(SegmentWriter::create(path, next, &standing, &mut self.scratch)?);
+            let mut segment = SegmentWriter::create(path, next, &standing, &mut self.scratch)?;
+            // Ticks wait at a segment's start only where the one before was removed, with the schemas that it had.
+            for held in self.buffer.held_schemas().filter_map(StoredSchema::new) {
+                segment.ready(&held)?;
+            }
+            self.segment = Some(segment);
             self.next.segment += 1;
         }
         match (&mut self.segment, &self.stored) {
