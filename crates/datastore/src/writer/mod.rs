@@ -288,6 +288,7 @@ impl LogWriter {
         }
         self.prepare(schema, &tick)?;
         if self.options.bulk {
+            self.tell_due(tick.time_ns)?;
             self.buffer.push(tick, row);
             self.next.tick += 1;
             return Ok(());
