@@ -93,7 +93,7 @@ impl LogWriter {
         let home = LogFolder::enter(dir)?;
         let places = order::segments(dir)?;
         let next = recover::next(dir, &places)?;
-        let left = recover::tail_of(dir, &places)?;
+        let left = recover::tail_of(dir, &places, next.tick)?;
         let (found, _) = TickLedger::read(dir);
         let open = |fault: WriteFault| fault.into_error(dir);
         let options = options::settle(options);
@@ -528,7 +528,7 @@ impl LogWriter {
             }
         }
         let mut cells = left.cells.as_slice();
-        for taken in &left.ticks {
+        for taken in left.ticks.iter().filter(|taken| left.has_cells(taken)) {
             let (row, rest) = cells.split_at(taken.columns);
             cells = rest;
             let Some(schema) = left.schema(taken).filter(|_| taken.number >= self.next.tick) else { continue };
