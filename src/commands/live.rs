@@ -77,10 +77,10 @@ impl Pacer {
     /// that was missed (a stopped process, a sleeping machine) is skipped,
     /// not made up for.
     pub fn wait(&mut self, mut meanwhile: impl FnMut(Duration)) -> bool {
+        let before = self.every * self.ticks;
         let due = self.due();
-        if self.ends.is_some_and(|ends| due > ends) {
-            return false;
-        }
+        let until = |ends| within(ends, self.every, (before, due), self.elapsed());
+        let Some(due) = self.ends.map_or(Some(due), until) else { return false };
         loop {
             let now = self.elapsed();
             if self.is_stopped() {
@@ -137,6 +137,17 @@ impl Pacer {
     }
 }
 
+/// When a tick is taken that would be due at `due`, behind one that was due at `before`; `None` where the time is up.
+/// What is left of a time that is no multiple of the interval is a shorter tick, unless it is too short to tell
+/// anything.
+fn within(ends: Duration, every: Duration, (before, due): (Duration, Duration), now: Duration) -> Option<Duration> {
+    if due <= ends {
+        return Some(due);
+    }
+    let left = ends.saturating_sub(before);
+    (now < ends && !left.is_zero() && left >= every / 10).then_some(ends)
+}
+
 /// Refuses options that say how this machine is watched where a log or a store is read: they would do nothing. Each
 /// with whether it was given.
 pub fn only_live(options: &[(&str, bool)]) -> Result<(), Failure> {
@@ -161,4 +172,32 @@ pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
     bar.set_message(diskwright_base::text::printable(&message).into_owned());
     output::print_above(&bar);
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_no_multiple_of_the_interval_ends_with_a_shorter_tick() {
+        let ms = Duration::from_millis;
+        // interval, how long, and when ticks are due behind the first at 0
+        let cases: [(u64, u64, &[u64]); 5] = [
+            (3000, 10_000, &[3000, 6000, 9000, 10_000]),
+            (1000, 3000, &[1000, 2000, 3000]),
+            (1000, 2001, &[1000, 2000]),
+            (1000, 400, &[400]),
+            (1000, 0, &[]),
+        ];
+        for (every, lasts, expected) in cases {
+            let tick = |number: u32| {
+                let (before, due) = (ms(every) * number, ms(every) * (number + 1));
+                within(ms(lasts), ms(every), (before, due), before)
+            };
+            let ticks: Vec<Duration> = (0..4).map_while(tick).collect();
+            assert_eq!(ticks, expected.iter().map(|time| ms(*time)).collect::<Vec<_>>(), "{every} ms, {lasts} ms");
+        }
+        // the tick before took longer than the time that was left
+        assert_eq!(within(ms(2500), ms(1000), (ms(2000), ms(3000)), ms(3100)), None);
+    }
 }

@@ -102,7 +102,7 @@ impl LogReader {
         let mut reader = LogReader::new(name, false);
         let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes.clone()), name, AHEAD)?;
         match scanner.head()?.map(|head| head.role) {
-            Some(Role::Tail) => reader.enter_tail(recover::read_tail(name, bytes)?),
+            Some(Role::Tail) => reader.enter_tail(recover::read_tail(name, bytes, 0)?),
             _ => reader.segment = Some(RecordScanner::new(SegmentSource::Bytes(bytes), name, AHEAD)?),
         }
         Ok(reader)
@@ -159,7 +159,7 @@ impl LogReader {
         match head.map(|h| h.role) {
             Some(Role::Tail) => {
                 let bytes = std::fs::read(&self.path).map_err(|e| StoreError::io(&self.path, e))?;
-                self.enter_tail(recover::read_tail(&self.path, bytes)?);
+                self.enter_tail(recover::read_tail(&self.path, bytes, 0)?);
             }
             Some(Role::Marks) => {
                 self.flow.marks = Some(RecordScanner::open_named(&self.path, AHEAD)?);
@@ -212,7 +212,8 @@ impl LogReader {
                         Err(e) => return Err(e),
                     }
                 }
-                &recover::tail_of(&self.path, &self.places)?
+                // their times are enough
+                &recover::tail_of(&self.path, &self.places, u64::MAX)?
             }
         };
         tail.ticks.iter().for_each(|t| join(Some((t.tick.time_ns, t.tick.time_ns))));

@@ -30,8 +30,10 @@ pub(crate) struct TailContent {
     pub head: Option<HeadRecord>,
     pub schemas: Schemas,
     pub ticks: Vec<TailTick>,
-    /// The cells of the ticks, row after row.
+    /// The cells of the ticks that no block has, row after row.
     pub cells: Vec<f64>,
+    /// Ticks before this one are in blocks. Where the device is slow to have these, the tail holds many of them.
+    in_blocks: u64,
     pub notes: Vec<(u64, StoredNote)>,
     /// Damages, each with the number of ticks before it.
     pub damages: Vec<(usize, Damage)>,
@@ -39,6 +41,11 @@ pub(crate) struct TailContent {
 }
 
 impl TailContent {
+    /// True where the cells of a tick are here: no block has it.
+    pub fn has_cells(&self, tick: &TailTick) -> bool {
+        tick.number >= self.in_blocks
+    }
+
     /// A tick's schema; `None` where it is lost.
     pub fn schema(&self, tick: &TailTick) -> Option<&Arc<Schema>> {
         self.schemas.get(tick.schema).filter(|schema| schema.series.len() == tick.columns)
@@ -81,8 +88,8 @@ pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     Ok((path, bytes))
 }
 
-/// Reads the tail of the log in `dir`, whose segments are `places`.
-pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace]) -> Result<TailContent, StoreError> {
+/// Reads the tail of the log in `dir`, whose segments are `places`; ticks before `in_blocks` without their cells.
+pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace], in_blocks: u64) -> Result<TailContent, StoreError> {
     let (path, bytes) = match tail_bytes(dir) {
         Err(StoreError::NotAFile(_)) => {
             let damage = Damage::at(&dir.join(TAIL), 0, 0, Loss::Refused);
@@ -90,7 +97,7 @@ pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace]) -> Result<TailContent
         }
         other => other?,
     };
-    let mut content = read_tail(&path, bytes)?;
+    let mut content = read_tail(&path, bytes, in_blocks)?;
     content.borrow_schemas(dir, places)?;
     Ok(content)
 }
@@ -115,10 +122,10 @@ pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Ar
     }
 }
 
-/// Reads a tail.
-pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>) -> Result<TailContent, StoreError> {
+/// Reads a tail; ticks before `in_blocks` without their cells.
+pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<TailContent, StoreError> {
     let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), path, AHEAD)?;
-    let mut content = TailContent::default();
+    let mut content = TailContent { in_blocks, ..TailContent::default() };
     let mut row = Vec::new();
     let lost = |offset, bytes, loss| Damage::at(path, offset, bytes, loss);
     loop {
@@ -160,6 +167,7 @@ fn tail_record(
             None => return Ok(false),
         },
         TICK => match tail::parse(payload, row) {
+            Some(tick) if !content.has_cells(&tick) => content.ticks.push(tick),
             Some(tick) if content.cells.len() + row.len() <= 4 * MAX_CELLS => {
                 content.ticks.push(tick);
                 content.cells.extend_from_slice(row);
@@ -218,5 +226,30 @@ fn look_through(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError>
         told = true;
         next.tick = next.tick.max(tick);
         next.note = next.note.max(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Tick;
+
+    use super::*;
+    use crate::format::MAX_SERIES;
+
+    /// A device that is slow to have the blocks leaves their ticks in the tail, more than are held at once.
+    #[test]
+    fn ticks_that_blocks_have_take_no_room_from_those_that_none_has() {
+        let (mut bytes, row) = (Vec::new(), vec![0.0; MAX_SERIES]);
+        let most = 4 * MAX_CELLS / MAX_SERIES;
+        for number in 0..most as u64 + 2 {
+            assert!(tail::write(&mut bytes, number, 7, &Tick { time_ns: number as i64, elapsed_ns: 1 }, &row));
+        }
+        let content = read_tail(Path::new("x"), bytes.clone(), most as u64 + 1).expect("in memory");
+        assert_eq!((content.ticks.len(), content.damages.len()), (most + 2, 0));
+        assert_eq!(content.cells.len(), MAX_SERIES);
+        // a tail that claims to hold more than a recorder's may is not believed
+        let content = read_tail(Path::new("x"), bytes, 0).expect("in memory");
+        assert_eq!((content.ticks.len(), content.cells.len()), (most, 4 * MAX_CELLS));
+        assert_eq!(content.damages.len(), 2);
     }
 }

@@ -117,6 +117,24 @@ fn removed_files_of_a_log_are_made_anew_and_the_loss_is_told() {
     }
 }
 
+/// Devices came while a block was open; the block's first schema stood in the removed segment alone.
+#[test]
+fn ticks_that_wait_while_their_segment_is_removed_keep_all_their_schemas() {
+    for options in [options(10), with_syncs()] {
+        let dir = Dir::new();
+        let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
+        fill(&mut writer, &schema(3), 0..22);
+        fill(&mut writer, &schema(4), 22..25);
+        fs::remove_file(dir.0.join("00000001.dwlog")).expect("was there");
+        fill(&mut writer, &schema(4), 25..35);
+        writer.close().expect("writable");
+        let seen = Seen::all(&dir.0);
+        assert_eq!(seen.numbers(), numbers(20..35));
+        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        assert_eq!(told, Some(20), "{:?}", seen.damages);
+    }
+}
+
 #[test]
 fn links_and_pipes_in_a_log_are_not_written_through() {
     let dir = Dir::new();

@@ -92,10 +92,8 @@ impl Exposition {
             }
             text.extend_from_slice(&state.prefix);
             put_value(text, value);
-            text.extend_from_slice(itoa::Buffer::new().format(ms.div_euclid(1000)).as_bytes());
-            let part = ms.rem_euclid(1000);
-            let digit = |by: i64| b'0' + (part / by % 10) as u8;
-            text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'\n']);
+            put_seconds(text, ms);
+            text.push(b'\n');
             tally.rows += 1;
             out.pass_on()?;
         }
@@ -120,6 +118,17 @@ fn put_value(text: &mut Vec<u8>, value: f64) {
         _ => number::put(text, value),
     }
     text.push(b' ');
+}
+
+/// Milliseconds as seconds. Logs without a date begin in 1970, and east of Greenwich before that.
+fn put_seconds(text: &mut Vec<u8>, ms: i64) {
+    if ms < 0 {
+        text.push(b'-');
+    }
+    let (seconds, part) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
+    text.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+    let digit = |by: u64| b'0' + (part / by % 10) as u8;
+    text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
 }
 
 impl ExportSink for Exposition {

@@ -177,6 +177,17 @@ fn prometheus_gets_one_sample_a_millisecond_in_order() {
     assert_eq!((tally.rows, tally.left_out), (4, 2));
 }
 
+#[test]
+fn moments_before_1970_are_written_as_such() {
+    let times = [-1500, -1000, -1, 0].map(|ms| Tick { time_ns: ms * 1_000_000, elapsed_ns: 0 });
+    let data = vec![(column("physical_disk.reads_per_s", ""), vec![Some(1.0); 4])];
+    let text = String::from_utf8(export(ExportFormat::Prometheus, &data, &times, 4, 4).0).expect("text");
+    let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let name = "diskwright_physical_disk_reads_per_s";
+    let expected = ["-1.500", "-1.000", "-0.001", "0.000"].map(|time| format!("{name} 1 {time}"));
+    assert_eq!(samples, expected);
+}
+
 /// The rows of a Parquet file, through a file of its own.
 fn parquet_rows(bytes: &[u8]) -> Vec<Vec<(String, Field)>> {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

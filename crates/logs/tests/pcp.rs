@@ -329,6 +329,14 @@ fn any_of_the_names_will_do() {
         let got = file(&folder.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         same(got.values("physical_disk.reads", "sda"), &[NAN, 100.0, 100.0, 100.0, NAN, 100.0, 100.0]);
     }
+    let mut packed = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &second).expect("packed");
+    folder.put("log.1.bz2", &packed.finish().expect("packed"));
+    std::fs::remove_file(folder.0.join("log.1")).expect("removed");
+    for name in ["log", "log.1.bz2"] {
+        let got = file(&folder.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(got.times_ns.len(), 7, "{name}");
+    }
 }
 
 /// Where the first record not before `at` begins.

@@ -12,7 +12,7 @@ impl LogReader {
     /// The tail, and the ledger as it was before.
     pub(super) fn read_tail(&self) -> Result<(Option<TickLedger>, TailContent), StoreError> {
         let (ledger, _) = TickLedger::read(&self.path);
-        Ok((ledger, recover::tail_of(&self.path, &self.places)?))
+        Ok((ledger, recover::tail_of(&self.path, &self.places, self.account.tick.unwrap_or(0))?))
     }
 
     pub(super) fn leave_for_tail(&mut self) -> Result<(), StoreError> {
@@ -55,6 +55,9 @@ impl LogReader {
                 self.account.lose(&path, lost.offset, lost.bytes, lost.loss);
             }
             *done += 1;
+            if !content.has_cells(&taken) {
+                continue;
+            }
             let row = *cell..*cell + width;
             *cell = row.end;
             // Where the schema is lost, the next tick tells that this one is.

@@ -50,6 +50,11 @@ impl TickBuffer {
         &self.parts
     }
 
+    /// Schemas that the waiting ticks follow, those of parts without a tick among them; none where no tick waits.
+    pub fn held_schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.parts.iter().filter(move |_| !self.frame.is_empty()).map(|part| &part.series)
+    }
+
     /// True when the block should be written first: no tick fits, or time falls.
     pub fn is_done_before(&self, tick: &Tick) -> bool {
         self.frame.is_full() || self.frame.ticks().last().is_some_and(|last| tick.time_ns < last.time_ns)

@@ -42,6 +42,7 @@ impl LogWriter {
         let mut row = Vec::new();
         for (index, tick) in frame.ticks().iter().enumerate() {
             row_of(frame, index, &mut row);
+            self.last_ns = tick.time_ns;
             self.advance(frame.schema(), rounded(*tick, self.options.time_unit_ns), &row)?;
             if self.buffer.frame().is_full() {
                 self.complete()?;
@@ -52,6 +53,9 @@ impl LogWriter {
 
     fn bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
+        let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Ok(()) };
+        self.tell_due(first.time_ns)?;
+        self.last_ns = last.time_ns;
         let mut start = 0;
         while start < ticks.len() {
             // A block's times never fall.

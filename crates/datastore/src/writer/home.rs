@@ -216,36 +216,41 @@ mod tests {
 
     #[test]
     fn a_machine_that_went_down_is_told_and_its_lost_ticks_are_counted() {
-        let dir = std::env::temp_dir().join(format!("dwlog-down-{}", std::process::id()));
-        let series = Series { counter: "a.b".into(), instance: String::new(), scale: 1.0 };
-        let schema = Arc::new(Schema::new(vec![series]));
-        let tick = |i: i64| Tick { time_ns: i, elapsed_ns: 1 };
-        let options = || crate::WriterOptions { sync_every: None, time_unit_ns: 1, ..Default::default() };
-        let mut writer = LogWriter::create_or_append(&dir, options()).expect("new log");
-        for i in 0..9 {
-            writer.push(&schema, tick(i), &[1.0]).expect("writable");
-        }
-        // As a power cut leaves it: the ledger got to the device, the last five ticks did not.
-        writer.ledger.boot = [7; 16];
-        writer.ledger.next += 5;
-        writer.ledger_file.put(&writer.ledger);
-        std::mem::forget(writer);
-        std::fs::remove_file(dir.join(LOCK)).expect("was locked");
-        let mut writer = LogWriter::create_or_append(&dir, options()).expect("a log");
-        writer.push(&schema, tick(20), &[1.0]).expect("writable");
-        writer.close().expect("writable");
-        let (mut ticks, mut lost, mut told) = (0, 0, Vec::new());
-        let mut reader = LogReader::open(&dir).expect("a log");
-        let mut frame = Frame::default();
-        while let Some(item) = reader.next(&mut frame).expect("readable") {
-            match item {
-                LogItem::Frame => ticks += frame.ticks().len(),
-                LogItem::Damage(damage) => lost += damage.ticks.expect("known"),
-                LogItem::Note(note) => told.push(note.text),
+        for bulk in [false, true] {
+            let dir = std::env::temp_dir().join(format!("dwlog-down-{}-{bulk}", std::process::id()));
+            let series = Series { counter: "a.b".into(), instance: String::new(), scale: 1.0 };
+            let schema = Arc::new(Schema::new(vec![series]));
+            let tick = |i: i64| Tick { time_ns: i, elapsed_ns: 1 };
+            let options = |bulk| crate::WriterOptions { sync_every: None, time_unit_ns: 1, bulk, ..Default::default() };
+            let mut writer = LogWriter::create_or_append(&dir, options(false)).expect("new log");
+            for i in 0..9 {
+                writer.push(&schema, tick(i), &[1.0]).expect("writable");
             }
+            // As a power cut leaves it: the ledger got to the device, the last five ticks did not.
+            writer.ledger.boot = [7; 16];
+            writer.ledger.next += 5;
+            writer.ledger_file.put(&writer.ledger);
+            std::mem::forget(writer);
+            std::fs::remove_file(dir.join(LOCK)).expect("was locked");
+            // The next recorder goes on with it, or an import.
+            let mut writer = LogWriter::create_or_append(&dir, options(bulk)).expect("a log");
+            let mut frame = Frame::new(schema.clone(), 2);
+            (20..22).for_each(|i| frame.push(tick(i), &[1.0]));
+            writer.push_frame(&frame).expect("writable");
+            writer.close().expect("writable");
+            let (mut ticks, mut lost, mut told) = (0, 0, Vec::new());
+            let mut reader = LogReader::open(&dir).expect("a log");
+            while let Some(item) = reader.next(&mut frame).expect("readable") {
+                match item {
+                    LogItem::Frame => ticks += frame.ticks().len(),
+                    LogItem::Damage(damage) => lost += damage.ticks.expect("known"),
+                    LogItem::Note(note) => told.push(note),
+                }
+            }
+            std::fs::remove_dir_all(&dir).expect("was there");
+            assert_eq!((ticks, lost), (11, 5));
+            assert!(told[0].text.contains("the machine went down") && told[0].text.contains("5 ticks"), "{told:?}");
+            assert_eq!(told[0].time_ns, 20, "it stands where recording goes on");
         }
-        std::fs::remove_dir_all(&dir).expect("was there");
-        assert_eq!((ticks, lost), (10, 5));
-        assert!(told[0].contains("the machine went down") && told[0].contains("5 ticks"), "{told:?}");
     }
 }

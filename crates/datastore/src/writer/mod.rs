@@ -93,7 +93,7 @@ impl LogWriter {
         let home = LogFolder::enter(dir)?;
         let places = order::segments(dir)?;
         let next = recover::next(dir, &places)?;
-        let left = recover::tail_of(dir, &places)?;
+        let left = recover::tail_of(dir, &places, next.tick)?;
         let (found, _) = TickLedger::read(dir);
         let open = |fault: WriteFault| fault.into_error(dir);
         let options = options::settle(options);
@@ -288,6 +288,7 @@ impl LogWriter {
         }
         self.prepare(schema, &tick)?;
         if self.options.bulk {
+            self.tell_due(tick.time_ns)?;
             self.buffer.push(tick, row);
             self.next.tick += 1;
             return Ok(());
@@ -349,7 +350,12 @@ impl LogWriter {
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
             let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_name(next.segment));
-            self.segment = Some(SegmentWriter::create(path, next, &standing, &mut self.scratch)?);
+            let mut segment = SegmentWriter::create(path, next, &standing, &mut self.scratch)?;
+            // Ticks wait at a segment's start only where the one before was removed, with the schemas that it had.
+            for held in self.buffer.held_schemas().filter_map(StoredSchema::new) {
+                segment.ready(&held)?;
+            }
+            self.segment = Some(segment);
             self.next.segment += 1;
         }
         match (&mut self.segment, &self.stored) {
@@ -522,7 +528,7 @@ impl LogWriter {
             }
         }
         let mut cells = left.cells.as_slice();
-        for taken in &left.ticks {
+        for taken in left.ticks.iter().filter(|taken| left.has_cells(taken)) {
             let (row, rest) = cells.split_at(taken.columns);
             cells = rest;
             let Some(schema) = left.schema(taken).filter(|_| taken.number >= self.next.tick) else { continue };

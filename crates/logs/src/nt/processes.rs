@@ -76,6 +76,21 @@ impl NtProcesses {
         NtProcesses { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
+    /// The processes of a schema that follows another in the same recording: what was added up since the last table
+    /// goes on. Processes come faster than tables.
+    pub fn following(schema: &Schema, before: &NtProcesses) -> NtProcesses {
+        let mut next = NtProcesses::of(schema);
+        (next.elapsed_ns, next.total_ns) = (before.elapsed_ns, before.total_ns);
+        let known: HashMap<&str, usize> = before.all.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
+        for (process, sums) in next.all.iter().zip(&mut next.sums) {
+            let Some(&index) = known.get(process.name.as_str()) else { continue };
+            for (kind, sum) in sums.iter_mut().enumerate().filter(|(kind, _)| process.columns[*kind].is_some()) {
+                *sum = before.sums[index][kind];
+            }
+        }
+        next
+    }
+
     /// True where the schema has none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -235,6 +250,32 @@ mod tests {
         assert_eq!(told, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
         assert_eq!(table.rows[0].asked_read_bytes_per_s, Some(4e6));
         assert_eq!(table.rows[0].write_calls_per_s, None);
+    }
+
+    /// A build starts a compiler every second: each is a new schema, and comes before a table is due.
+    #[test]
+    fn processes_that_come_between_two_tables_do_not_put_them_off() {
+        let series = |name: &str| Series { counter: COUNTERS[PROCESSOR].into(), instance: name.into(), scale: 0.01 };
+        let mut processes = NtProcesses::default();
+        let mut notes = Vec::new();
+        for second in 1..=20usize {
+            let names = (0..second).map(|number| series(&format!("cl#{number}")));
+            let schema = Arc::new(Schema::new(std::iter::once(series("sqlservr")).chain(names).collect()));
+            let mut frame = Frame::new(Arc::clone(&schema), 1);
+            let tick = Tick { time_ns: second as i64 * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+            let mut row = vec![0.0; second + 1];
+            row[0] = if second.is_multiple_of(2) { 100.0 } else { 50.0 };
+            frame.push(tick, &row);
+            processes = NtProcesses::following(&schema, &processes);
+            notes.extend(processes.take(&frame));
+        }
+        assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20]);
+        for note in &notes {
+            let table: ProcessTable = serde_json::from_str(&note.text).unwrap();
+            let told: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.processor)).collect();
+            assert_eq!(table.elapsed_s, 10.0);
+            assert_eq!(told, [("sqlservr", 0.75)]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::LogError;
 
 /// Endings that packed files have behind their own.
-pub(crate) const PACKED: [&str; 4] = ["", ".xz", ".zst", ".gz"];
+pub(crate) const PACKED: [&str; 5] = ["", ".xz", ".zst", ".gz", ".bz2"];
 
 /// What belongs to an archive.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ mod tests {
         assert_eq!(split("20261122.0"), Some(("20261122", "0")));
         assert_eq!(split("a.b.12.xz"), Some(("a.b", "12")));
         assert_eq!(split("x.meta.zst"), Some(("x", "meta")));
+        assert_eq!(split("x.3.bz2"), Some(("x", "3")));
         for no in ["x", "x.log", "x.", "x.-1", "x.0x"] {
             assert_eq!(split(no), None, "{no}");
         }

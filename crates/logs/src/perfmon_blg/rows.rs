@@ -112,7 +112,7 @@ impl BlgRows {
             self.flush(batch);
             self.drop_stale(tick);
             let schema = Arc::new(self.schema());
-            self.processes = NtProcesses::of(&schema);
+            self.processes = NtProcesses::following(&schema, &self.processes);
             self.capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
             let ticks = (CELLS / schema.series.len().max(1)).clamp(1, 256);
             self.frame.reset(schema, ticks);
