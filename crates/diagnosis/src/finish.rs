@@ -21,6 +21,8 @@ use crate::words::{Approach, approach, label, one_thread, sentence};
 const REASONS: usize = 3;
 /// What tells of one thread among several processors.
 const ONE_THREAD: &str = "system.busiest_thread";
+/// How the counters of a cgroup's quota of processor time begin.
+const QUOTA: &str = "cgroup.cpu_";
 
 /// The verdict of one pack.
 pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
@@ -127,7 +129,12 @@ fn culprits(seen: &Observation, bottleneck: Bottleneck, first: Option<&Finding>)
             groups: seen.groups_on(&finding.instance),
         })
     });
-    seen.culprits.of(bottleneck, cgroup, blamed.as_ref())
+    // what such a quota holds back are those who compute, not those who use disks
+    let matter = match first {
+        Some(first) if first.counter.starts_with(QUOTA) => Bottleneck::Cpu,
+        _ => bottleneck,
+    };
+    seen.culprits.of(matter, cgroup, blamed.as_ref())
 }
 
 /// A cgroup's path, without the device that follows in I/O instances.
