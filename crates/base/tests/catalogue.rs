@@ -212,6 +212,9 @@ fn limits_and_levels_make_shares() {
     is(&[("cgroup.write_bytes", 1e6), ("cgroup.write_limit_bytes_per_s", 1e6)], "cgroup.write_bytes_limit_used", 0.5);
     is(&[("cgroup.reads_per_s", 90.0), ("cgroup.read_limit_per_s", 100.0)], "cgroup.read_limit_used", 0.9);
     is(&[("cgroup.cpu_throttled_periods", 5.0), ("cgroup.cpu_periods", 20.0)], "cgroup.cpu_throttled", 0.25);
+    is(&[("cgroup.cpu_throttled_s", 0.5)], "cgroup.processors_throttled", 0.25);
+    let memory = [("cgroup.memory_bytes", 3e8), ("cgroup.memory_high_bytes", 2e8), ("cgroup.memory_limit_bytes", 4e8)];
+    is(&memory, "cgroup.memory_high_used_fraction", 1.5);
     let swap = [("memory.swap_total_bytes", 4e9), ("memory.swap_free_bytes", 3e9)];
     is(&swap, "memory.swap_used_fraction", 0.25);
     is(&swap, "paging.file_usage", 0.25);

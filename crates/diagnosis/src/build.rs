@@ -12,7 +12,7 @@ use crate::names::RuleCounter;
 use crate::node::{CeilingNodes, Formula, NodeFactor, NodeId, ProgramNode};
 use crate::pseudo::Pseudo;
 use crate::rule::{Operand, QuantityDivisor, RuleQuantity};
-use crate::scene::{SchemaIndex, over_instances};
+use crate::scene::{SchemaIndex, group_on_device, over_instances};
 
 /// What a rule is judged for.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl<'a> NodeBuilder<'a> {
                 RuleScope::Machine => None,
                 RuleScope::One(_, instance) => {
                     // a group's device counters and its own stand under two instances
-                    let group = instance.rsplit_once('@').map(|(path, _)| path).filter(|_| name.object == "cgroup");
+                    let group = group_on_device(instance).map(|(path, _)| path).filter(|_| name.object == "cgroup");
                     self.cells(&name.id, instance).or_else(|| self.cells(&name.id, group?))
                 }
                 RuleScope::Set(set) => self.of_set(&name.id, set),

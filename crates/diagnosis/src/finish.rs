@@ -13,6 +13,7 @@ use crate::origin::MissingCounters;
 use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
 use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
+use crate::scene::group_on_device;
 use crate::verdict::*;
 use crate::words::{Approach, approach, label, one_thread, sentence};
 
@@ -20,6 +21,8 @@ use crate::words::{Approach, approach, label, one_thread, sentence};
 const REASONS: usize = 3;
 /// What tells of one thread among several processors.
 const ONE_THREAD: &str = "system.busiest_thread";
+/// How the counters of a cgroup's quota of processor time begin.
+const QUOTA: &str = "cgroup.cpu_";
 
 /// The verdict of one pack.
 pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
@@ -126,12 +129,17 @@ fn culprits(seen: &Observation, bottleneck: Bottleneck, first: Option<&Finding>)
             groups: seen.groups_on(&finding.instance),
         })
     });
-    seen.culprits.of(bottleneck, cgroup, blamed.as_ref())
+    // what such a quota holds back are those who compute, not those who use disks
+    let matter = match first {
+        Some(first) if first.counter.starts_with(QUOTA) => Bottleneck::Cpu,
+        _ => bottleneck,
+    };
+    seen.culprits.of(matter, cgroup, blamed.as_ref())
 }
 
 /// A cgroup's path, without the device that follows in I/O instances.
 fn group_of(instance: &str) -> &str {
-    instance.rsplit_once('@').map_or(instance, |(path, _)| path)
+    group_on_device(instance).map_or(instance, |(path, _)| path)
 }
 
 /// How far beyond its limit a finding's value is, to sort by; nothing left of what there has to be is furthest.
@@ -374,7 +382,14 @@ fn remarks(seen: &Observation) -> Vec<LogRemark> {
 
 #[cfg(test)]
 mod tests {
-    use super::beyond;
+    use super::{beyond, group_of};
+
+    #[test]
+    fn culprits_of_a_unit_with_an_instance_are_those_of_its_whole_path() {
+        let unit = "/system.slice/postgresql@15-main.service";
+        assert_eq!([group_of(unit), group_of(&format!("{unit}@sda"))], [unit; 2]);
+        assert_eq!(group_of("/jobs"), "/jobs");
+    }
 
     #[test]
     fn what_has_nothing_left_is_furthest_beyond_a_lower_limit() {

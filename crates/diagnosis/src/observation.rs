@@ -11,7 +11,7 @@ use crate::culprits::Culprits;
 use crate::grid::WindowGrid;
 use crate::notes::VerdictNotes;
 use crate::rule::{Pack, Rule};
-use crate::scene::SchemaIndex;
+use crate::scene::{SchemaIndex, group_on_device};
 use crate::states::States;
 use crate::stream::RuleProgress;
 use crate::window::WindowState;
@@ -63,7 +63,7 @@ impl Observation {
             device.is_some_and(|d| !d.below.is_empty())
         };
         for (instance, tracks) in &self.states.groups {
-            let Some((path, of)) = instance.rsplit_once('@') else { continue };
+            let Some((path, of)) = group_on_device(instance) else { continue };
             let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
             let same = of == device || stands_on(of, device) || stands_on(device, of);
             let sum = sums.entry(path.to_owned()).or_default();

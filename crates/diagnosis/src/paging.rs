@@ -121,7 +121,11 @@ impl<'a> NodeBuilder<'a> {
         let read = "physical_disk.read_bytes_per_s";
         let whole = self.total(read).or_else(|| self.total("paging.block_in_bytes_per_s"));
         let whole = whole.ok_or_else(|| missing(read))?;
-        let part = self.page_bytes(pages);
+        // what comes back from swap space in memory was read from no disk
+        let swaps = self.scene.topology.map_or(&[][..], |t| &t.swaps);
+        let in_memory = swaps.iter().any(|s| self.scene.class(&s.device) == DeviceClass::Memory);
+        let of_files = if in_memory { self.total("paging.refaults_file_per_s") } else { None };
+        let part = self.page_bytes(of_files.unwrap_or(pages));
         Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
     }
 

@@ -10,7 +10,7 @@ use crate::names::RuleCounter;
 use crate::node::{NodeFactor, NodeId, ProgramNode};
 use crate::pseudo::Pseudo;
 use crate::rule::{Absent, Condition, ConditionSpan, InstanceFilter, Operand, Pack, Rule, RuleLimit};
-use crate::scene::SchemaIndex;
+use crate::scene::{SchemaIndex, group_on_device};
 use crate::stand_in::{may_stand_in, on_logical_disks};
 use crate::states::States;
 use crate::stream::*;
@@ -428,7 +428,7 @@ impl<'a> ProgramBuilder<'a, '_> {
     /// What cgroups move on each device, to tell who uses a disk.
     fn groups(&mut self) {
         let scene = self.builder.scene;
-        for instance in scene.instances("cgroup").iter().copied().filter(|i| i.contains('@')) {
+        for instance in scene.instances("cgroup").iter().copied().filter(|i| group_on_device(i).is_some()) {
             let known = self.states.groups.contains_key(instance);
             if !known && self.states.groups.len() >= GROUPS {
                 continue;

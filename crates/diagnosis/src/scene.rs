@@ -206,7 +206,7 @@ impl<'a> SchemaIndex<'a> {
     pub fn disks_below(&self, object: &str, instance: &'a str) -> Vec<&'a str> {
         let device = match object {
             "physical_disk" | "array" => instance,
-            "cgroup" => match instance.rsplit_once('@') {
+            "cgroup" => match group_on_device(instance) {
                 Some((_, device)) => device,
                 None => return Vec::new(),
             },
@@ -238,6 +238,12 @@ impl<'a> SchemaIndex<'a> {
     }
 }
 
+/// Path and device of a cgroup's I/O on a device, `path@device`. Of systemd's units, `user@1000.service`, the path has
+/// the same letter, but no block device has a dot in its name.
+pub(crate) fn group_on_device(instance: &str) -> Option<(&str, &str)> {
+    instance.rsplit_once('@').filter(|(_, device)| !device.contains('.'))
+}
+
 /// How a counter adds up over instances.
 pub(crate) fn over_instances(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
@@ -262,6 +268,17 @@ mod tests {
         assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
         assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
         assert_eq!(scene.class("zram0"), DeviceClass::Memory);
+    }
+
+    #[test]
+    fn a_unit_of_systemd_is_no_device_of_a_group() {
+        assert_eq!(group_on_device("/a@sda"), Some(("/a", "sda")));
+        assert_eq!(group_on_device("/a@cciss/c0d0"), Some(("/a", "cciss/c0d0")));
+        let unit = "/system.slice/postgresql@15-main.service";
+        assert_eq!(group_on_device(&format!("{unit}@259:3")), Some((unit, "259:3")));
+        for path in ["/a", unit, "/user.slice/user-0.slice/user@0.service/app.slice/x"] {
+            assert_eq!(group_on_device(path), None);
+        }
     }
 
     #[test]

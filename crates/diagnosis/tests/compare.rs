@@ -71,6 +71,22 @@ fn a_faster_disk_helped() {
     assert!(low < -0.028 && -0.028 < high && high < 0.0, "{latency:?}");
 }
 
+/// The path to it is as quick as before, and no sign of what was blamed.
+#[test]
+fn a_file_server_that_responds_faster_helped() {
+    let mount = |seconds: f64, seed: u64| {
+        let each: Vec<f64> = Noise(seed).remembering(0.7, TICKS).iter().map(|n| seconds * (1.0 + 0.1 * n)).collect();
+        Recording::new(TICKS)
+            .with("network_filesystem.network_round_trip_s", "/mnt", |_| 0.0002)
+            .with("network_filesystem.avg_round_trip_s", "/mnt", move |i| each[i])
+            .with("network_filesystem.requests_in_flight", "/mnt", |_| 2.0)
+    };
+    let both = compared(&mount(0.03, 1), &mount(0.005, 9));
+    assert_eq!(both.before.bottleneck, Bottleneck::Network, "{}", both.before.sentence);
+    assert_eq!(both.goals[0].counter, "network_filesystem.avg_round_trip_s");
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
+}
+
 #[test]
 fn faster_because_nobody_asked_is_no_success() {
     let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 20.0, 0.004, 9));

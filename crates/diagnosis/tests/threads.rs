@@ -73,6 +73,21 @@ fn one_thread_among_several_processors_is_named_with_its_process() {
 }
 
 #[test]
+fn a_quota_of_processor_time_names_who_computes() {
+    let recording = quiet_disk(machine(4, 0.2, 0.4))
+        .with("cgroup.cpu_periods", "/web", |_| 10.0)
+        .with("cgroup.cpu_throttled_periods", "/web", |_| 9.0)
+        .with("cgroup.cpu_throttled_s", "/web", |_| 0.5);
+    let of_web = |process: ProcessRow| ProcessRow { cgroup: "/web".into(), ..process };
+    let logger = ProcessRow { write_bytes_per_s: Some(1e4), ..row(7, "logger", 0.01) };
+    let rows = vec![of_web(logger), of_web(row(8, "render", 0.5)), row(9, "other", 0.9)];
+    let verdict = recording.with_tables(&[table(rows, &[])]);
+    says("a quota", &verdict, Bottleneck::Throttle);
+    let named: Vec<(&str, &str)> = verdict.culprits.iter().map(|c| (c.kind.as_str(), c.name.as_str())).collect();
+    assert_eq!(named, [("cgroup", "/web"), ("process", "render")]);
+}
+
+#[test]
 fn its_neighbours_do_not_flip() {
     says("an idle machine", &quiet_disk(machine(4, 0.02, 0.03)).by_default(), Bottleneck::None);
     says("a modest thread", &quiet_disk(machine(4, 0.25, 0.6)).by_default(), Bottleneck::None);

@@ -1,5 +1,7 @@
 //! Our alerts, each with cells on both sides of its limit.
 
+use super::{Machine, SECOND, words};
+
 /// One of our alerts: its series, cells on the quiet side of its limit and on the other, and its hold time.
 pub struct Case {
     pub id: &'static str,
@@ -254,5 +256,25 @@ pub fn usual(case: &Case) -> Vec<f64> {
         "cgroup.throttled" => vec![10.0, 0.0, 0.0],
         "volume.throttled" | "instance.throttled" => vec![0.0, 0.0],
         _ => case.quiet.to_vec(),
+    }
+}
+
+#[test]
+fn a_cgroup_is_judged_alike_by_short_and_long_ticks() {
+    let series = [
+        ("cgroup.cpu_periods", "/web"),
+        ("cgroup.cpu_throttled_periods", "/web"),
+        ("cgroup.cpu_throttled_s", "/web"),
+    ];
+    // half of ten periods a second, held back for a twentieth or a fifth of the time
+    let told = |seconds: i64, share: f64| {
+        let mut machine = Machine::new(&series);
+        machine.every = seconds * SECOND;
+        let length = seconds as f64;
+        words(&machine.last(120, &[10.0 * length, 5.0 * length, share * length]))
+    };
+    for seconds in [1, 10] {
+        assert!(told(seconds, 0.05).is_empty(), "ticks of {seconds} s");
+        assert_eq!(told(seconds, 0.2), ["Begin cgroup.throttled /web"], "ticks of {seconds} s");
     }
 }
