@@ -237,7 +237,8 @@ fn beside(path: &str) -> Vec<(String, String)> {
     };
     let own = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
     let own = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
-    beside_order(queue, own).into_iter().filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+    let paths = beside_order(queue, own).into_iter();
+    paths.filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
 }
 
 /// The number of requests first: with it the kernel resets `async_depth` of the scheduler (mq-deadline, kyber).
