@@ -62,6 +62,13 @@ impl BlockDeviceNames {
         names.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect()
     }
 
+    /// The same with the hidden paths to NVMe disks, which come and go while their disk stays.
+    pub fn disks_and_paths(&self) -> Vec<u32> {
+        let mut all = self.disks();
+        all.extend(all_hidden_paths(&self.root).iter().map(|path| path.number));
+        all
+    }
+
     /// The partitions of a disk.
     pub fn partitions(&mut self, disk: u32) -> Vec<u32> {
         let folder = self.root.join("sys/block").join(file_name(&self.name(disk)));
@@ -246,6 +253,7 @@ mod tests {
         let [head, way, other] = [0, 1, 7].map(|minor| device_number(259, minor));
         assert_eq!((names.disk_of(way), names.name(way).as_str()), (head, "nvme0c1n1"));
         assert_eq!((names.paths(head), names.disks()), (vec![way], vec![head]));
+        assert_eq!(names.disks_and_paths(), [head, way]);
         assert!(names.has_requests(head) && names.has_counts(head), "its paths have");
         assert!(names.is_path(way) && !names.is_path(head));
         assert_eq!((names.disk_of(other), names.is_path(other)), (other, false));
