@@ -202,7 +202,7 @@ impl KernelCounter {
         let (mut programs, mut wanted) = (Vec::new(), Vec::new());
         // requests bear the number of their disk or of the path to it, never a partition's
         let disks = &self.devices;
-        let is_bearer = |(number, at): &(u32, u32)| disks[*at as usize] == *number || names.is_path(*number);
+        let is_bearer = |(number, place): &(u32, u32)| disks[*place as usize] == *number || names.is_path(*number);
         let bearers: Vec<_> = by_requests.iter().copied().filter(is_bearer).collect();
         match self.typed_programs(&bearers, mask) {
             Ok(Some(typed)) => programs = typed,
