@@ -278,8 +278,10 @@ fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
         };
         rules.entry(disk).or_default().push(format!("ATTR{{{file}}}=\"{}\"", write.after));
     }
+    // udev writes the slash of a name as it is
     let rule = |(disk, attributes): (&&str, &Vec<String>)| {
-        format!("ACTION==\"add|change\", KERNEL==\"{disk}\", {}", attributes.join(", "))
+        let name = disk.replace('!', "/");
+        format!("ACTION==\"add|change\", KERNEL==\"{name}\", {}", attributes.join(", "))
     };
     let lines: Vec<String> = rules.iter().map(rule).collect();
     // md arrays have the name that somebody gave them
@@ -288,7 +290,7 @@ fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
         true => String::new(),
         false => format!(
             " (a restart can give {} another name; to be sure, match {} instead)",
-            numbered.join(" and "),
+            numbered.join(" and ").replace('!', "/"),
             if numbered.iter().all(|disk| disk.starts_with("dm-")) { "ENV{DM_NAME}" } else { "ENV{ID_SERIAL}" }
         ),
     };
@@ -348,6 +350,15 @@ mod tests {
         let mut proposal = Proposal::new("made up").severity(severity);
         proposal.writes = vec![("sys/block/sda/queue/read_ahead_kb".into(), after.into())];
         item(check, &scene, "sda", format!("{id}@sda"), proposal)
+    }
+
+    /// sysfs has an exclamation mark for the slash, and udev's name the slash (systemd, sd-device.c).
+    #[test]
+    fn a_rule_of_udev_has_the_name_with_its_slash() {
+        let scene = HostScene::of(crate::tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let path = "/sys/block/cciss!c0d0/queue/iostats".into();
+        let rule = lasting(&scene, &[SettingWrite { path, before: "0".into(), after: "1".into() }]);
+        assert!(rule.contains("KERNEL==\"cciss/c0d0\", ATTR{queue/iostats}=\"1\""), "{rule}");
     }
 
     #[test]

@@ -236,10 +236,15 @@ fn beside(path: &str) -> Vec<(String, String)> {
         return Vec::new();
     };
     let own = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
-    let mut paths: Vec<String> = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
-    paths.sort_unstable();
-    paths.extend(["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")));
-    paths.into_iter().filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+    let own = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
+    let paths = beside_order(queue, own).into_iter();
+    paths.filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+}
+
+/// The number of requests first: with it the kernel resets `async_depth` of the scheduler (mq-deadline, kyber).
+fn beside_order(queue: &str, mut own: Vec<String>) -> Vec<String> {
+    own.sort_unstable();
+    ["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")).into_iter().chain(own).collect()
 }
 
 /// Restores what a change found.
@@ -272,6 +277,13 @@ mod tests {
         for path in ["/etc/passwd", "/sys/block/../../etc/passwd", "/proc/sysrq-trigger", "sys/block/sda"] {
             assert!(matches!(value(path), Err(ChangeBookError::NoSetting(_))), "{path}");
         }
+    }
+
+    #[test]
+    fn the_number_of_requests_is_restored_before_what_depends_on_it() {
+        let own = ["fifo_batch", "async_depth"].map(|file| format!("q/iosched/{file}")).to_vec();
+        let order = ["q/nr_requests", "q/wbt_lat_usec", "q/iosched/async_depth", "q/iosched/fifo_batch"];
+        assert_eq!(beside_order("q", own), order);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::cost::TraceCost;
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Twice as much may be traced where the cost is below this share of the budget …
 const CALM: f64 = 1.0 / 3.0;
-/// … for so many windows at first, and twice as many each time that it turned out to be too much.
+/// … for so many windows at first, and twice as many each time that it turned out to be too much before it held.
 const PATIENCE: u32 = 30;
 const MOST_PATIENCE: u32 = 3600;
 
@@ -65,7 +65,11 @@ impl BudgetKeeper {
         if self.calm < self.patience {
             return None;
         }
-        (self.calm, self.has_grown) = (0, true);
+        if std::mem::replace(&mut self.has_grown, true) {
+            // what there was more of was not too much; the next burst has another cause
+            self.patience = PATIENCE;
+        }
+        self.calm = 0;
         Some((window, BudgetAdvice::More))
     }
 }
@@ -99,6 +103,16 @@ mod tests {
         assert_eq!(calm, Some(59));
         // within the budget, but not far below
         assert!((0..500).all(|_| second(&mut keeper, &mut cost, 0.005).is_none()));
+    }
+
+    #[test]
+    fn a_burst_long_after_is_no_sign_that_more_was_too_much() {
+        let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
+        for burst in 0..8 {
+            assert_eq!(second(&mut keeper, &mut cost, 0.011), Some(BudgetAdvice::Less));
+            let more = (0..600).filter(|_| second(&mut keeper, &mut cost, 0.001) == Some(BudgetAdvice::More)).count();
+            assert!(more >= 9, "burst {burst}: {more} times in ten minutes of calm");
+        }
     }
 
     #[test]

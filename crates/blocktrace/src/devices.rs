@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use diskwright_base::diskstats::nvme_path;
+
 /// `major << 20 | minor`, as the kernel keeps a device inside.
 pub fn device_number(major: u32, minor: u32) -> u32 {
     (major << 20) | (minor & 0xf_ffff)
@@ -19,6 +21,15 @@ struct KnownDevice {
     name: String,
     disk: u32,
     has_requests: bool,
+    is_path: bool,
+}
+
+/// A path of NVMe native multipath. Its requests bear its number, which sysfs does not have.
+struct HiddenPath {
+    number: u32,
+    name: String,
+    /// The name of the disk that it leads to.
+    disk: String,
 }
 
 /// Names of devices and the disks of partitions, asked for once each.
@@ -42,18 +53,20 @@ impl BlockDeviceNames {
 
     /// The device of a name.
     pub fn number(&self, name: &str) -> Option<u32> {
-        // nothing but a name: no other folder, no way up
-        let file = file_name(name);
-        if file.contains('\0') || file.starts_with('.') {
-            return None;
-        }
-        parse_number(&fs::read_to_string(self.root.join("sys/class/block").join(file).join("dev")).ok()?)
+        number(&self.root, name)
     }
 
     /// All whole disks and other devices that are no partitions.
     pub fn disks(&self) -> Vec<u32> {
         let names = fs::read_dir(self.root.join("sys/block")).into_iter().flatten().flatten();
         names.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect()
+    }
+
+    /// The same with the hidden paths to NVMe disks, which come and go while their disk stays.
+    pub fn disks_and_paths(&self) -> Vec<u32> {
+        let mut all = self.disks();
+        all.extend(all_hidden_paths(&self.root).iter().map(|path| path.number));
+        all
     }
 
     /// The partitions of a disk.
@@ -64,7 +77,31 @@ impl BlockDeviceNames {
         parts.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
     }
 
-    /// The disk that a partition lies on; a device that is no partition is its own.
+    /// The hidden paths to an NVMe disk (`nvme0c0n1` of `nvme0n1`): it has bios, and the paths have their requests.
+    pub fn paths(&mut self, disk: u32) -> Vec<u32> {
+        let name = self.name(disk);
+        hidden_paths(&self.root, &name).into_iter().map(|path| path.number).collect()
+    }
+
+    /// Whether it is the hidden path to a disk.
+    pub fn is_path(&mut self, device: u32) -> bool {
+        self.look(device).is_path
+    }
+
+    /// Whether the kernel keeps counts of a disk's requests, as by default.
+    pub(crate) fn has_counts(&mut self, disk: u32) -> bool {
+        let name = self.name(disk);
+        let mut names: Vec<String> = hidden_paths(&self.root, &name).into_iter().map(|path| path.name).collect();
+        if names.is_empty() {
+            names.push(name);
+        }
+        names.iter().all(|name| {
+            let file = self.root.join("sys/block").join(file_name(name)).join("queue/iostats");
+            fs::read_to_string(file).is_ok_and(|text| text.trim() != "0")
+        })
+    }
+
+    /// The disk that a partition lies on or a hidden path leads to; any other device is its own.
     pub fn disk_of(&mut self, device: u32) -> u32 {
         self.look(device).disk
     }
@@ -81,19 +118,68 @@ impl BlockDeviceNames {
 
     fn look(&mut self, device: u32) -> &KnownDevice {
         let root = &self.root;
-        self.known.entry(device).or_insert_with(|| {
-            let (major, minor) = major_minor(device);
-            let unknown = KnownDevice { name: format!("{major}:{minor}"), disk: device, has_requests: false };
-            let folder = root.join(format!("sys/dev/block/{major}:{minor}"));
-            let Ok(folder) = fs::canonicalize(folder) else { return unknown };
-            let Some(name) = folder.file_name().and_then(|n| n.to_str()) else { return unknown };
-            let parent = if folder.join("partition").exists() { folder.parent() } else { None };
-            let disk = parent.and_then(|p| parse_number(&fs::read_to_string(p.join("dev")).ok()?));
-            // drivers of requests have a folder of their hardware queues
-            let has_requests = parent.unwrap_or(&folder).join("mq").exists();
-            KnownDevice { name: name.replace('!', "/"), disk: disk.unwrap_or(device), has_requests }
-        })
+        self.known.entry(device).or_insert_with(|| find(root, device))
     }
+}
+
+/// What sysfs has of a device, or `/proc/diskstats` of a hidden one.
+fn find(root: &Path, device: u32) -> KnownDevice {
+    let (major, minor) = major_minor(device);
+    let unknown = || {
+        let name = format!("{major}:{minor}");
+        KnownDevice { name, disk: device, has_requests: false, is_path: false }
+    };
+    let Ok(folder) = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))) else {
+        return find_path(root, device).unwrap_or_else(unknown);
+    };
+    let Some(name) = folder.file_name().and_then(|n| n.to_str()) else { return unknown() };
+    let parent = if folder.join("partition").exists() { folder.parent() } else { None };
+    let disk = parent.and_then(|p| parse_number(&fs::read_to_string(p.join("dev")).ok()?));
+    let whole = parent.unwrap_or(&folder);
+    // drivers of requests have a folder of their hardware queues
+    let has_mq = whole.join("mq").exists();
+    let has_requests = has_mq || whole.file_name().and_then(|n| n.to_str()).is_some_and(|n| has_paths(root, n));
+    KnownDevice { name: name.replace('!', "/"), disk: disk.unwrap_or(device), has_requests, is_path: false }
+}
+
+/// A hidden path, which counts as the disk that it leads to.
+fn find_path(root: &Path, device: u32) -> Option<KnownDevice> {
+    let path = all_hidden_paths(root).into_iter().find(|path| path.number == device)?;
+    let disk = number(root, &path.disk)?;
+    Some(KnownDevice { name: path.name, disk, has_requests: true, is_path: true })
+}
+
+fn has_paths(root: &Path, disk: &str) -> bool {
+    !hidden_paths(root, disk).is_empty()
+}
+
+/// The hidden paths to a disk; none of disks that are no NVMe's.
+fn hidden_paths(root: &Path, disk: &str) -> Vec<HiddenPath> {
+    let all = if disk.starts_with("nvme") { all_hidden_paths(root) } else { Vec::new() };
+    all.into_iter().filter(|path| path.disk == disk).collect()
+}
+
+fn all_hidden_paths(root: &Path) -> Vec<HiddenPath> {
+    let text = fs::read_to_string(root.join("proc/diskstats")).unwrap_or_default();
+    let path = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (major, minor, name) = (fields.next()?, fields.next()?, fields.next()?);
+        let (disk, _) = nvme_path(name)?;
+        let number = device_number(major.parse().ok()?, minor.parse().ok()?);
+        // some kernels of the 5th series list them without a number
+        (number > 0).then(|| HiddenPath { number, name: name.to_owned(), disk })
+    };
+    text.lines().filter_map(path).collect()
+}
+
+/// The device of a name.
+fn number(root: &Path, name: &str) -> Option<u32> {
+    // nothing but a name: no other folder, no way up
+    let file = file_name(name);
+    if file.contains('\0') || file.starts_with('.') {
+        return None;
+    }
+    parse_number(&fs::read_to_string(root.join("sys/class/block").join(file).join("dev")).ok()?)
 }
 
 /// sysfs writes a slash in a name (cciss/c0d0) as an exclamation mark.
@@ -138,6 +224,39 @@ mod tests {
         assert_eq!(names.number("cciss/c0d0"), Some(device_number(104, 0)));
         assert_eq!(names.name(device_number(104, 0)), "cciss/c0d0");
         assert_eq!(names.partitions(device_number(104, 0)), [device_number(104, 1)]);
+        fs::remove_dir_all(root).expect("ours");
+    }
+
+    /// Linux gives a hidden path a folder without `dev`, and no number in `/sys/dev/block`.
+    #[test]
+    fn a_hidden_path_counts_as_the_nvme_disk_that_it_leads_to() {
+        let root = std::env::temp_dir().join(format!("diskwright-paths-{}", std::process::id()));
+        let (disk, path) = (root.join("sys/devices/nvme0n1"), root.join("sys/devices/nvme0c1n1"));
+        for folder in [disk.join("nvme0n1p1"), path.join("mq"), path.join("queue"), root.join("proc")] {
+            fs::create_dir_all(folder).expect("a folder");
+        }
+        let files = [("dev", "259:0\n"), ("nvme0n1p1/dev", "259:2\n"), ("nvme0n1p1/partition", "1\n")];
+        for (file, text) in files {
+            fs::write(disk.join(file), text).expect("a file");
+        }
+        fs::write(path.join("queue/iostats"), "1\n").expect("a file");
+        fs::write(root.join("proc/diskstats"), "259 1 nvme0c1n1 9 0 72 1\n259 0 nvme0n1 0 0 0 0\n").expect("a file");
+        for folder in ["sys/block", "sys/class/block", "sys/dev/block"] {
+            fs::create_dir_all(root.join(folder)).expect("a folder");
+        }
+        let links = ["sys/block/nvme0n1", "sys/class/block/nvme0n1", "sys/dev/block/259:0"].map(|link| (link, &disk));
+        let hidden = ["sys/block/nvme0c1n1", "sys/class/block/nvme0c1n1"].map(|link| (link, &path));
+        for (link, to) in links.into_iter().chain(hidden) {
+            std::os::unix::fs::symlink(to, root.join(link)).expect("a link");
+        }
+        let mut names = BlockDeviceNames::under(&root);
+        let [head, way, other] = [0, 1, 7].map(|minor| device_number(259, minor));
+        assert_eq!((names.disk_of(way), names.name(way).as_str()), (head, "nvme0c1n1"));
+        assert_eq!((names.paths(head), names.disks()), (vec![way], vec![head]));
+        assert_eq!(names.disks_and_paths(), [head, way]);
+        assert!(names.has_requests(head) && names.has_counts(head), "its paths have");
+        assert!(names.is_path(way) && !names.is_path(head));
+        assert_eq!((names.disk_of(other), names.is_path(other)), (other, false));
         fs::remove_dir_all(root).expect("ours");
     }
 

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::fs;
 
+use diskwright_base::diskstats::nvme_path;
+
 use crate::devices::{BlockDeviceNames, device_number};
 
 /// Requests that were done since boot.
@@ -23,6 +25,17 @@ impl RequestTotals {
     /// All of them.
     pub fn total(self) -> u64 {
         self.reads + self.writes + self.discards.unwrap_or(0) + self.flushes.unwrap_or(0)
+    }
+
+    /// Of two paths to a disk.
+    fn plus(self, other: RequestTotals) -> RequestTotals {
+        let both = |one: Option<u64>, two: Option<u64>| one.zip(two).map(|(one, two)| one + two);
+        RequestTotals {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            discards: both(self.discards, other.discards),
+            flushes: both(self.flushes, other.flushes),
+        }
     }
 
     /// What came since; `None` where a count fell, because the device is another one of the same number.
@@ -71,16 +84,36 @@ pub fn read() -> HashMap<u32, RequestTotals> {
     parse(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
 }
 
-/// Fields by Documentation/admin-guide/iostats.rst: 1 reads, 5 writes, 12 discards, 16 flushes.
+/// The table of a text. An NVMe disk of several paths that counts nothing itself (before Linux 6.4) did what they did.
 pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
-    let line = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let number = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok());
-        let device = device_number(u32::try_from(number(0)?).ok()?, u32::try_from(number(1)?).ok()?);
-        let totals = RequestTotals { reads: number(3)?, writes: number(7)?, discards: number(14), flushes: number(18) };
-        Some((device, totals))
-    };
-    text.lines().filter_map(line).collect()
+    let mut table = HashMap::new();
+    let mut disks: HashMap<&str, u32> = HashMap::new();
+    let mut paths: HashMap<String, RequestTotals> = HashMap::new();
+    for (device, name, totals) in text.lines().filter_map(row) {
+        table.insert(device, totals);
+        if let Some((disk, _)) = nvme_path(name) {
+            paths.entry(disk).and_modify(|sum| *sum = sum.plus(totals)).or_insert(totals);
+        } else if name.starts_with("nvme") {
+            disks.insert(name, device);
+        }
+    }
+    for (disk, sum) in paths {
+        let Some(device) = disks.get(disk.as_str()) else { continue };
+        let own: RequestTotals = table[device];
+        if own.total() == 0 {
+            table.insert(*device, sum);
+        }
+    }
+    table
+}
+
+/// Fields by Documentation/admin-guide/iostats.rst: 1 reads, 5 writes, 12 discards, 16 flushes.
+fn row(line: &str) -> Option<(u32, &str, RequestTotals)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok());
+    let device = device_number(u32::try_from(number(0)?).ok()?, u32::try_from(number(1)?).ok()?);
+    let totals = RequestTotals { reads: number(3)?, writes: number(7)?, discards: number(14), flushes: number(18) };
+    Some((device, *fields.get(2)?, totals))
 }
 
 #[cfg(test)]
@@ -99,6 +132,20 @@ mod tests {
         assert_eq!(sda.since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
         let before = HashMap::from([(device_number(8, 0), RequestTotals { writes: 12, ..sda })]);
         assert_eq!(requests_since(&table, &before, &[device_number(8, 0), device_number(8, 1)]), 8);
+    }
+
+    /// Linux counts the requests of such a disk at its paths, and from 6.4 on at the disk as well.
+    #[test]
+    fn an_nvme_disk_did_what_its_paths_did_where_it_counts_nothing() {
+        let paths = "259 1 nvme0c0n1 5 0 40 1 7 0 56 1 0 2 2\n259 2 nvme0c1n1 3 0 24 1 0 0 0 0 0 1 1\n";
+        let reads_and_writes = |line: &str| {
+            let all = parse(&format!("{paths}{line}\n259 3 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n"));
+            let [disk, other] = [0, 3].map(|minor| all[&device_number(259, minor)]);
+            assert_eq!(other.total(), 0, "no path leads there");
+            (disk.reads, disk.writes)
+        };
+        assert_eq!(reads_and_writes("259 0 nvme0n1 0 0 0 0 0 0 0 0 0 0 0"), (8, 7));
+        assert_eq!(reads_and_writes("259 0 nvme0n1 2 0 16 1 1 0 8 1 0 1 1"), (2, 1));
     }
 
     /// Six reads of a disk, all of them of its partition.

@@ -58,8 +58,12 @@ pub(crate) fn expected_share(requests_per_s: f64) -> f64 {
 }
 
 pub(crate) fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNames) -> KernelFilter {
-    let parts: Vec<u32> = options.disks.iter().flat_map(|disk| names.partitions(*disk)).collect();
-    KernelFilter { devices: options.disks.iter().copied().chain(parts).collect(), sample: 0 }
+    let mut devices = options.disks.clone();
+    for disk in &options.disks {
+        devices.extend(names.partitions(*disk));
+        devices.extend(names.paths(*disk));
+    }
+    KernelFilter { devices, sample: 0 }
 }
 
 pub(crate) fn start_tracefs(

@@ -153,6 +153,8 @@ pub struct RequestPairing {
     lost_ns: Option<u64>,
     /// When requests whose end was lost were looked for last.
     swept_ns: u64,
+    /// When old entries of a full table were looked for last: of bios, starts, issues and origins.
+    looked_ns: [u64; 4],
     /// What did not come out as whole requests.
     pub counts: PairingCounts,
 }
@@ -259,7 +261,7 @@ impl RequestPairing {
         let bio =
             QueuedBio { asker: origin.unwrap_or(here), queued_ns: event.time_ns, operation, sectors: event.sectors };
         self.counts.without_end += give_way(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
-        if self.queued.len() >= MOST_OPEN {
+        if self.queued.len() >= MOST_OPEN && is_due(&mut self.looked_ns[0], event.time_ns) {
             let old = event.time_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.queued.retain(|_, bio| bio.queued_ns > old) as u64;
         }
@@ -284,7 +286,7 @@ impl RequestPairing {
 
     fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
         self.counts.without_end += give_way(&mut self.started, self.lost_ns, key, |open| open.since_ns);
-        if self.started.len() >= MOST_OPEN {
+        if self.started.len() >= MOST_OPEN && is_due(&mut self.looked_ns[1], now_ns) {
             let old = now_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.started.retain(|_, open| open.since_ns > old) as u64;
         }
@@ -324,7 +326,7 @@ impl RequestPairing {
         let depth = self.depth.entry(key.device).or_insert(0);
         *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX)).saturating_add(1);
         open.request.depth = *depth;
-        if self.issued.len() >= MOST_OPEN {
+        if self.issued.len() >= MOST_OPEN && is_due(&mut self.looked_ns[2], event.time_ns) {
             let old = event.time_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.retain_issued(|_, open| open.since_ns > old);
         }
@@ -419,13 +421,17 @@ impl RequestPairing {
     /// Who asked the upper device asks the lower one, whatever thread hands it down.
     fn remap(&mut self, event: &BlockEvent) {
         let upper = self.names.disk_of(event.other_device);
+        if self.names.is_path(event.device) && self.names.disk_of(event.device) == upper {
+            // the bio of an NVMe disk waits at its place for the request of a path
+            return;
+        }
         let before = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
             let class = event.operation()?.class();
             let key = PlaceKey { device: upper, class, sector: event.other_sector };
             self.queued.first(key).map(|bio| bio.asker)
         });
         let Some(asker) = before else { return };
-        if self.origins.len() >= MOST_OPEN {
+        if self.origins.len() >= MOST_OPEN && is_due(&mut self.looked_ns[3], event.time_ns) {
             let old = event.time_ns.saturating_sub(OLD_NS);
             self.origins.retain(|_, asker| asker.time_ns > old);
         }
@@ -451,6 +457,15 @@ impl RequestPairing {
     fn is_of_requests(&mut self, device: u32) -> bool {
         self.of_requests.contains(&device) || self.names.has_requests(device)
     }
+}
+
+/// Whether a full table should be looked through again: that takes as long as thousands of events.
+fn is_due(looked_ns: &mut u64, now_ns: u64) -> bool {
+    let is_due = now_ns.saturating_sub(*looked_ns) >= SWEEP_NS;
+    if is_due {
+        *looked_ns = now_ns;
+    }
+    is_due
 }
 
 /// Where a request is looked for. One without sectors has no place: the kernel writes 0 or -1
@@ -501,4 +516,16 @@ fn give_way<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_
 fn finish(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
     (request.done_ns, request.error) = (event.time_ns, event.error);
     done(request);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_is_looked_through_once_a_second() {
+        let (mut looked, second) = (0, SWEEP_NS);
+        let due = [second, second + 1, 2 * second - 1, 2 * second].map(|now| is_due(&mut looked, now));
+        assert_eq!(due, [true, false, false, true]);
+    }
 }

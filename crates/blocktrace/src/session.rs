@@ -62,6 +62,18 @@ pub enum SessionError {
 struct TracePiece {
     totals: HashMap<u32, RequestTotals>,
     events: u64,
+    dirtied: u64,
+}
+
+impl TracePiece {
+    fn begin(counts: ReadingCounts) -> TracePiece {
+        TracePiece { totals: diskstats::read(), events: counts.events, dirtied: counts.dirtied }
+    }
+
+    /// Events of requests, and of dirtied pages, that were read in it. A sample drops only the former.
+    fn read(&self, counts: ReadingCounts) -> [u64; 2] {
+        [counts.events.saturating_sub(self.events), counts.dirtied.saturating_sub(self.dirtied)]
+    }
 }
 
 /// A running trace.
@@ -143,7 +155,7 @@ impl TraceSession {
             from_ns: now_ns,
             now_ns,
             disks,
-            piece: TracePiece { totals: totals.clone(), events: 0 },
+            piece: TracePiece { totals: totals.clone(), ..TracePiece::default() },
             totals,
             events_a_request: EVENTS_A_REQUEST,
             reader_from_ns: cost::thread_ns(),
@@ -358,14 +370,13 @@ impl TraceSession {
         if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample)
             && asked > TIMED
         {
-            self.events_a_request = (reader.counts().events - self.piece.events) as f64 / asked as f64;
+            self.events_a_request = self.piece.read(reader.counts())[0] as f64 / asked as f64;
         }
         if let Some(method) = method {
             self.lost_before = self.loss().total();
             self.method = method;
         }
-        let events = self.counts().map_or(0, |(read, _)| read.events + read.dirtied);
-        self.piece = TracePiece { totals: diskstats::read(), events };
+        self.piece = TracePiece::begin(self.counts().map(|(read, _)| read).unwrap_or_default());
     }
 
     fn step_to(&mut self, method: TraceMethod) {
@@ -434,10 +445,10 @@ impl TraceSession {
         let asked = self.asked() as f64;
         let (events, kernel_ns) = match &self.method {
             TraceMethod::Tracefs { reader, record, .. } => {
-                let counts = reader.counts();
-                let kept = (counts.events + counts.dirtied).saturating_sub(self.piece.events) as f64;
-                let all = if self.sample > 0 { asked * self.events_a_request } else { kept };
-                (kept, kept * record.kept_ns + (all - kept).max(0.0) * record.dropped_ns)
+                let [of_requests, dirtied] = self.piece.read(reader.counts()).map(|events| events as f64);
+                let all = if self.sample > 0 { asked * self.events_a_request } else { of_requests };
+                let kept = of_requests + dirtied;
+                (kept, kept * record.kept_ns + (all - of_requests).max(0.0) * record.dropped_ns)
             }
             TraceMethod::Bpf { run, .. } => {
                 let runs = asked * run.runs_a_request;
@@ -530,5 +541,18 @@ impl TraceSession {
     /// The tracing filesystem.
     pub fn tracefs(&self) -> &Tracefs {
         &self.tracefs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten million pages were dirtied before the piece began, and a million events of requests read in it.
+    #[test]
+    fn dirtied_pages_are_no_events_of_requests() {
+        let counts = |events, dirtied| ReadingCounts { events, dirtied, ..ReadingCounts::default() };
+        let piece = TracePiece::begin(counts(2_000_000, 10_000_000));
+        assert_eq!(piece.read(counts(3_000_000, 10_000_007)), [1_000_000, 7]);
     }
 }

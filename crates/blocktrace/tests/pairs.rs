@@ -3,6 +3,7 @@
 use diskwright_blocktrace::BlockEventKind::{
     BackMerge, BioComplete, Complete, FrontMerge, Issue, Queue, Remap, RequestMerge, Requeue, Split, Start,
 };
+use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::{
     BlockEvent, BlockEventKind, PairingCounts, RequestPairing, TracedOperation, TracedRequest,
 };
@@ -199,6 +200,34 @@ fn who_asked_the_upper_device_asks_the_lower_one() {
     end.device = upper;
     let (done, _) = paired(&[&[asked, remap][..], &below, &[end]].concat());
     assert_eq!(done.iter().map(|r| (r.device, r.pid)).collect::<Vec<_>>(), [(below[0].device, 7), (upper, 7)]);
+}
+
+/// A bio comes to the disk and is turned to a path of it, whose number the request bears.
+#[test]
+fn a_request_of_a_hidden_path_is_one_of_its_nvme_disk() {
+    let root = std::env::temp_dir().join(format!("diskwright-pairs-{}", std::process::id()));
+    let (disk, path) = ((4095 << 20) | 1, (4095 << 20) | 2);
+    for (file, text) in [
+        ("proc/diskstats", "4095 2 nvme0c0n1 1 0 8 1\n4095 1 nvme0n1 1 0 8 1\n"),
+        ("sys/class/block/nvme0n1/dev", "4095:1\n"),
+        ("sys/dev/block/4095:1/dev", "4095:1\n"),
+    ] {
+        let file = root.join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        std::fs::write(file, text).expect("a file");
+    }
+    let mut pairing = RequestPairing::new(true, Some(std::collections::HashSet::from([disk])));
+    pairing.names = BlockDeviceNames::under(&root);
+    let mut events = steps(0, "R", 2048, 8).map(|event| BlockEvent { device: path, ..event }).to_vec();
+    events[0].device = disk;
+    let turned = event(Remap, 5, "R", 2048, 8);
+    events.insert(1, BlockEvent { device: path, other_device: disk, other_sector: 2048, ..turned });
+    let mut done: Vec<TracedRequest> = Vec::new();
+    events.iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+    std::fs::remove_dir_all(root).expect("ours");
+    let [request] = done[..] else { panic!("{done:?}") };
+    assert_eq!((request.device, request.queue_ns(), request.latency_ns()), (disk, Some(10_000), 130_000));
+    assert_eq!(pairing.counts, PairingCounts::default());
 }
 
 /// Times of two processors may differ a little: the end is seen before the issue.

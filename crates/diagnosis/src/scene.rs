@@ -117,7 +117,18 @@ impl<'a> SchemaIndex<'a> {
             };
             disk != name && !disk.is_empty() && self.measured(disk)
         };
-        ["md", "dm-", "loop"].into_iter().any(numbered) || partition() || self.has_paths(name)
+        ["md", "dm-", "loop"].into_iter().any(numbered)
+            || partition()
+            || self.has_paths(name)
+            || self.is_counted_at_disk(name)
+    }
+
+    /// True of a path of an NVMe disk that our recorder knew and recorded beside it (before it left paths out), where
+    /// the disk counts the same requests itself.
+    fn is_counted_at_disk(&self, name: &str) -> bool {
+        let kernel = self.topology.map_or("", |topology| topology.kernel.as_str());
+        let is_known = |(head, _): (String, String)| self.device(&head).is_some() && self.measured(&head);
+        counts_at_disk(kernel) && nvme_path(name).is_some_and(is_known)
     }
 
     /// True of an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured, too: they always count what it does,
@@ -244,6 +255,12 @@ pub(crate) fn group_on_device(instance: &str) -> Option<(&str, &str)> {
     instance.rsplit_once('@').filter(|(_, device)| !device.contains('.'))
 }
 
+/// Whether an NVMe disk counts what its paths do: from Linux 6.4 on.
+fn counts_at_disk(kernel: &str) -> bool {
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 4))
+}
+
 /// How a counter adds up over instances.
 pub(crate) fn over_instances(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
@@ -292,6 +309,23 @@ mod tests {
         let names = ["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"];
         let topology = Topology { devices: names.into_iter().map(device).collect(), ..Topology::default() };
         assert_eq!(SchemaIndex::new(&schema, Some(&topology), &[]).disks(), expected);
+    }
+
+    /// Our recorder knew the disk alone, and recorded its path too. Before Linux 6.4 the disk's line stayed at zero.
+    #[test]
+    fn in_an_older_log_of_ours_a_path_counts_where_its_disk_does_not() {
+        let schema = schema(&["nvme0c0n1", "nvme0n1"]);
+        let disks = |kernel: &str| {
+            let devices = vec![Device { name: "nvme0n1".into(), ..Device::default() }];
+            let topology = Topology { devices, kernel: kernel.into(), ..Topology::default() };
+            SchemaIndex::new(&schema, Some(&topology), &[]).disks().join(" ")
+        };
+        for (kernel, expected) in [("6.8.0-41-generic", "nvme0n1"), ("6.4.0", "nvme0n1"), ("10.1", "nvme0n1")] {
+            assert_eq!(disks(kernel), expected, "{kernel}");
+        }
+        for kernel in ["6.3.9", "5.14.0-503.el9", "", "unknown"] {
+            assert_eq!(disks(kernel), "nvme0c0n1 nvme0n1", "{kernel}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Bills as published, and what price lists refuse.
 
 use diskwright_planner::prices::bills::{VolumeChoice, burst_transactions, burst_units};
-use diskwright_planner::prices::{VolumeOffer, built_in, day_number, is_old, read};
+use diskwright_planner::prices::{PriceList, VolumeOffer, built_in, day_number, is_old, read};
 
 fn offer(id: &str) -> VolumeOffer {
     built_in().volumes.into_iter().find(|row| row.id == id).expect(id)
@@ -129,6 +129,15 @@ fn a_users_own_rows_go_before() {
     let after = list.drive_price("st24000nm002h", "USD").and_then(|price| price.of(24e12));
     assert_eq!((before.map(f64::round), after), (Some(547.0), Some(480.0)));
     assert!(list.drive_price("st24000nm002h", "EUR").is_none(), "no price is converted");
+    // who gives a price does not take the power away, and a name may be as it is printed on the drive
+    let watts = |list: &PriceList| list.power("st18000nm000j").map(|power| power.watts());
+    let mut list = built_in();
+    let known = watts(&list);
+    let upper = text.replace("st24000nm002h", "ST18000NM000J");
+    list.extend(read("own.toml", &upper).expect("a good file"));
+    assert!(known.is_some() && watts(&list) == known, "{known:?}");
+    let price = list.drive_price("st18000nm000j", "USD").and_then(|price| price.of(18e12));
+    assert_eq!(price, Some(480.0));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
+use diskwright_base::RaidLevel;
 use diskwright_planner::prices::{PriceList, built_in};
 use diskwright_planner::series::{LoadSeries, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, what_if};
@@ -114,6 +115,11 @@ fn what_is_not_there_and_what_cannot_be_said_are_refused() {
     ] {
         assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains(says), "{told}");
     }
+    // so does RAID 4
+    let mut log4 = log.clone();
+    (log4.fronts[0].level, log4.fronts[0].members) = (Some(RaidLevel::Raid4), 3);
+    let told = what_if(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
+    assert!(told.to_string().contains("needs at least 3"), "{told}");
     // the log counts no swapping, and ten times the load is too much
     for change in ["memory +16GB", "load +900%"] {
         assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));

@@ -323,6 +323,10 @@ fn whole_number_arrivals_are_told_by_their_distance_or_asked_for() {
     let (requests, summary) = read(&[five(200_000, "0")]);
     assert_eq!((summary.format, requests[1].arrival_ns), ("mqsim", 200_000));
     assert!(summary.assumed.as_ref().is_some_and(|a| a.contains("nanoseconds")), "{summary:?}");
+    // the fourth hour of a trace that was cut
+    let late = (0..50u64).map(|i| format!("{} 0 {} 8 1\n", 11_000_000_000_000 + i * 200_000, i * 16));
+    let (requests, summary) = read(&[late.collect::<String>().into_bytes()]);
+    assert_eq!((summary.format, requests.len()), ("mqsim", 50));
     // flags that only DiskSim has
     let (requests, summary) = read(&[five(1000, "5")]);
     assert_eq!((summary.format, requests[1].arrival_ns, summary.assumed), ("disksim", 1_000_000_000, None));

@@ -189,7 +189,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         found.model_error * 100.0
     );
     let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
-    let mut table = TextTable::new().text(&format!("{} at its highest loads", found.device));
+    let mut table = TextTable::new().text(&format!("{} at its highest loads", style.clean(&found.device)));
     for title in ["measured", "modelled", "after"] {
         table = table.column(title, Align::Right);
     }
@@ -216,6 +216,31 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
 mod tests {
     use super::*;
     use diskwright_planner::series::hidden::HiddenLoad;
+
+    #[test]
+    fn the_name_of_a_device_is_harmless_in_a_heading() {
+        let counters = DeviceCounters {
+            requests_per_s: 100.0,
+            reads_per_s: 60.0,
+            writes_per_s: 40.0,
+            member_load_per_s: 100.0,
+            response_s: 0.01,
+            queue: 1.0,
+        };
+        let found = WhatIf {
+            change: "load +50%".into(),
+            device: "sd\u{1b}[31ma".into(),
+            model: "a model".into(),
+            model_error: 0.1,
+            trusted: true,
+            before: counters,
+            modelled_before: counters,
+            after: counters,
+            notes: Vec::new(),
+        };
+        let text = what_if(&found, &Style::plain(80));
+        assert!(text.contains("at its highest loads") && !text.contains('\u{1b}'), "{text:?}");
+    }
 
     #[test]
     fn a_lower_bound_is_told_where_there_is_no_estimate() {

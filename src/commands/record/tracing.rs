@@ -137,7 +137,7 @@ impl TraceWorker {
     }
 
     fn begin(&mut self, budget: f64) -> Result<(), String> {
-        let (disks, rate) = (BlockDeviceNames::default().disks(), request_rate());
+        let (disks, rate) = (BlockDeviceNames::default().disks_and_paths(), request_rate());
         let options = SessionOptions {
             disks: Vec::new(),
             method: MethodChoice::Auto,
@@ -214,7 +214,8 @@ impl TraceWorker {
         }
         drop(shared);
         // histograms in the kernel are of the disks that were there when they began
-        let is_short = running.session.method() == "bpf" && BlockDeviceNames::default().disks() != running.disks;
+        let is_short =
+            running.session.method() == "bpf" && BlockDeviceNames::default().disks_and_paths() != running.disks;
         if is_short {
             let budget = running.budget;
             self.end("disks were added or removed, so it restarts");

@@ -242,7 +242,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let requests = replay.predicted.len();
     let counted = plural(requests as u64, "request", "requests");
-    let mut out = format!("{counted} of {} on {}\n\n", outcome.trace, style.clean(&outcome.drive));
+    let mut out = format!("{counted} of {} on {}\n\n", style.clean(&outcome.trace), style.clean(&outcome.drive));
     let mut table = TextTable::new()
         .column("", Align::Left)
         .column("requests", Align::Right)

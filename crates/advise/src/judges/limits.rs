@@ -36,7 +36,7 @@ pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
 const PRESSURE_SINCE: (u32, u32) = (4, 18);
 
 /// `3.10` of `3.10.0-1160.el7.x86_64`.
-fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
+pub(super) fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
     let mut numbers = scene.tree.get("proc/sys/kernel/osrelease")?.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

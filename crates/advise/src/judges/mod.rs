@@ -91,6 +91,7 @@ pub(crate) fn find(id: &str) -> CheckJudge {
 pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
     match id {
         "queue.nomerges" => queue::nomerges(scene, instance, proposal),
+        "queue.iostats" => queue::iostats(scene, instance, proposal),
         _ => proposal.propose(),
     }
 }

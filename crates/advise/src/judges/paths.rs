@@ -1,6 +1,7 @@
 //! Ways to a disk: USB without a queue, links of SAS, the paths of NVMe.
 
 use diskwright_base::DeviceClass;
+use diskwright_base::diskstats::nvme_path;
 
 use super::{percent, unknown};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
@@ -121,7 +122,13 @@ struct NvmePath<'a> {
     is_local: bool,
 }
 
-/// Its hidden paths: `nvme0c1n1` of `nvme0n1`.
+/// Names of the hidden paths to an NVMe disk: `nvme0c1n1` of `nvme0n1`.
+pub(super) fn hidden<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
+    let leads_to = |name: &&str| nvme_path(name).is_some_and(|(head, _)| head == disk);
+    scene.tree.names("sys/block").into_iter().filter(leads_to).collect()
+}
+
+/// The same with their state.
 fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>, String> {
     let (subsystem, space) = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).unwrap_or_default();
     let (before, after) = (format!("nvme{subsystem}c"), format!("n{space}"));

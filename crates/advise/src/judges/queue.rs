@@ -395,6 +395,18 @@ pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> Che
     only_info(proposal.evidence(busy(scene.disk_load(disk)))).propose()
 }
 
+/// The first kernel in which an NVMe disk of several paths has statistics of its own; before, its paths have them.
+const OF_NVME_HEADS_SINCE: (u32, u32) = (6, 4);
+
+pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
+    let paths = super::paths::hidden(scene, disk);
+    let is_old = super::limits::kernel_version(scene).is_some_and(|version| version < OF_NVME_HEADS_SINCE);
+    if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue(path, "iostats") == Some("1")) {
+        return CheckOutcome::Good;
+    }
+    proposal.propose()
+}
+
 pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
         return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", file_name(disk)));

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::cost;
-use crate::devices::{BlockDeviceNames, major_minor};
+use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEPS, edges};
 use crate::summary::CountedRequests;
@@ -107,7 +107,8 @@ impl KernelCounter {
         let mut numbers: Vec<(u32, u32)> = Vec::new();
         for (position, disk) in devices.iter().enumerate() {
             numbers.push((*disk, position as u32));
-            numbers.extend(names.partitions(*disk).into_iter().map(|part| (part, position as u32)));
+            let (parts, paths) = (names.partitions(*disk), names.paths(*disk));
+            numbers.extend(parts.into_iter().chain(paths).map(|number| (number, position as u32)));
         }
         let mut words = CountWords::new(devices.len(), processors());
         let table = calls::map(calls::HASH, KEY_BYTES, ENTRY_BYTES, MOST_UNDER_WAY, false);
@@ -120,7 +121,7 @@ impl KernelCounter {
         calls::set_value(&counts, &value).map_err(refused("a map's value (bpf)"))?;
         let shared = SharedWords::of(&counts, words.words()).map_err(refused("a map as memory"))?;
         // without its counts of a disk the kernel keeps no times in requests
-        let has_times = |disk: &u32| has_counts(*disk) || !names.has_requests(*disk);
+        let has_times = |disk: &u32| names.has_counts(*disk) || !names.has_requests(*disk);
         let fields = devices.iter().all(has_times).then(KernelTypes::read).flatten();
         let mut counter = KernelCounter {
             table,
@@ -199,7 +200,11 @@ impl KernelCounter {
         self.has_requests = !by_requests.is_empty();
         self.missed += self.misses();
         let (mut programs, mut wanted) = (Vec::new(), Vec::new());
-        match self.typed_programs(&by_requests, mask) {
+        // requests bear the number of their disk or of the path to it, never a partition's
+        let disks = &self.devices;
+        let is_bearer = |(number, place): &(u32, u32)| disks[*place as usize] == *number || names.is_path(*number);
+        let bearers: Vec<_> = by_requests.iter().copied().filter(is_bearer).collect();
+        match self.typed_programs(&bearers, mask) {
             Ok(Some(typed)) => programs = typed,
             Ok(None) => wanted.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests))),
             Err(error) => {
@@ -242,10 +247,7 @@ impl KernelCounter {
             .then(|| calls::map(calls::HASH, TYPED_KEY_BYTES, TYPED_ENTRY_BYTES, MOST_UNDER_WAY, false));
         self.issues = issues.transpose().map_err(refused("a table in the kernel (bpf)"))?;
         let table = self.issues.as_ref().map(AsRawFd::as_raw_fd);
-        // requests bear the number of their disk, never a partition's
-        let disks: Vec<_> =
-            devices.iter().copied().filter(|(number, position)| self.devices[*position as usize] == *number).collect();
-        let plan = TypedPlan { fields, devices: &disks, mask, table, words: self.words };
+        let plan = TypedPlan { fields, devices, mask, table, words: self.words };
         let mut programs = vec![attach_typed(plan.complete(), fields.complete)?];
         if table.is_some() {
             programs.push(attach_typed(plan.issue(), fields.issue)?);
@@ -341,13 +343,6 @@ fn processors() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     // where that is not known, processors share what they write to
     text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok()).map_or(usize::MAX >> 1, |n| n + 1)
-}
-
-/// Whether the kernel keeps counts of a disk's requests, as by default.
-fn has_counts(disk: u32) -> bool {
-    let (major, minor) = major_minor(disk);
-    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/iostats"));
-    text.is_ok_and(|text| text.trim() != "0")
 }
 
 /// The kernel's own measurement of programs: while this lives, it counts how long they run.

@@ -159,26 +159,32 @@ impl PriceList {
         replace(&mut self.volumes, other.volumes, |row| &row.id);
         replace(&mut self.instances, other.instances, |row| &row.id);
         replace(&mut self.groups, other.groups, |row| &row.id);
-        replace(&mut self.drives, other.drives, |row| &row.id);
+        // a row with a price alone leaves the power of the one behind it
+        self.drives.splice(0..0, other.drives);
         replace(&mut self.controllers, other.controllers, |row| &row.id);
         replace(&mut self.subsystems, other.subsystems, |row| &row.id);
     }
 
     /// The group of a drive.
     pub fn group(&self, drive: &str) -> Option<&DriveGroup> {
-        self.groups.iter().find(|group| group.drives.iter().any(|id| id == drive))
+        self.groups.iter().find(|group| group.drives.iter().any(|id| id.eq_ignore_ascii_case(drive)))
     }
 
     /// The price of a drive in a currency, its own before its group's.
     pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
-        let own = self.drives.iter().filter(|row| row.id == drive).filter_map(|row| row.price.as_ref());
+        let own = self.rows(drive).filter_map(|row| row.price.as_ref());
         let group = self.group(drive).and_then(|group| group.price.as_ref());
         own.chain(group).find(|price| price.currency == currency)
     }
 
     /// What a drive draws at work.
     pub fn power(&self, drive: &str) -> Option<&DrivePower> {
-        self.drives.iter().filter(|row| row.id == drive).find_map(|row| row.watts.as_ref())
+        self.rows(drive).find_map(|row| row.watts.as_ref())
+    }
+
+    /// A user's own rows of a drive, in any case, as everywhere else.
+    fn rows(&self, drive: &str) -> impl Iterator<Item = &DrivePrice> {
+        self.drives.iter().filter(move |row| row.id.eq_ignore_ascii_case(drive))
     }
 
     /// Currencies of its rows, each once.

@@ -216,7 +216,7 @@ impl Scenario<'_> {
         };
         let count = members as i64 + i64::from(more);
         let least = match level {
-            RaidLevel::Raid5 => 3,
+            RaidLevel::Raid4 | RaidLevel::Raid5 => 3,
             RaidLevel::Raid6 | RaidLevel::Raid10 => 4,
             _ => 2,
         };
@@ -247,7 +247,7 @@ impl Scenario<'_> {
         if to == RaidLevel::Linear {
             return Err(self.refused("with concatenated disks, the log does not show where the load would go"));
         }
-        let least = [(RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
+        let least = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
         if let Some((_, least)) = least.iter().find(|(of, least)| *of == to && members < *least) {
             return Err(self.names(format!("{name} has {members} disks; {} needs {least}", to.name())));
         }

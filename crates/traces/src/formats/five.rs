@@ -52,7 +52,8 @@ pub(super) fn unit(head: &InputHead<'_>) -> Option<ArrivalUnit> {
     for line in head_lines(head)?.take(LINES) {
         seen += 1;
         let found: Vec<&[u8]> = fields(line).take(6).collect();
-        let Some(numbers) = numbers(&found, 1_000_000) else { continue };
+        // of nanoseconds, hours taken for milliseconds would be out of range
+        let Some(numbers) = numbers(&found, 1) else { continue };
         if found[0].contains(&b'.') {
             decimals = true;
             good += 1;
