@@ -452,6 +452,10 @@ fn what_may_not_be_meant_is_noted() {
         ("level = 0\ndrives = \"a\"\nfailed = [0]", "raid0 has no redundancy"),
         ("level = 1\ndrives = \"a\"\nrebuild = true", "no member has failed, so there is nothing to rebuild"),
         ("level = 1\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"", "the spare is idle without a rebuild"),
+        (
+            "level = 0\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"\nrebuild = true",
+            "too many members have failed: there is nothing to rebuild them from",
+        ),
     ];
     for (rest, expected) in cases {
         let found = described(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));

@@ -238,12 +238,15 @@ impl NetworkBuilder<'_> {
         ways: &mut Vec<RequestWay>,
         plans: &mut Vec<PlanShares>,
     ) -> Result<(), UnsolvedReason> {
-        let Some(settings) = set.rebuild.filter(|_| !set.failed.is_empty() && set.spares.len() >= set.failed.len())
-        else {
+        let Some(settings) = set.rebuild.filter(|_| !set.failed.is_empty() && !set.spares.is_empty()) else {
             return Ok(());
         };
         if matches!(group.device, DeviceModel::Mechanical(_)) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Rebuild });
+        }
+        // the rest stay failed
+        if set.spares.len() < set.failed.len() {
+            return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
         }
         for spare in &set.spares {
             let spare = self.system.group_of(*spare).ok_or_else(|| missing("spare"))?;

@@ -249,7 +249,7 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
     match ArrayGeometry::new(&description) {
         Err(error) => fields.wrong_at(key_of(&error), error.to_string()),
-        Ok(_) => services(fields, set),
+        Ok(array) => services(fields, set, &array),
     }
 }
 
@@ -264,8 +264,9 @@ fn key_of(error: &ArrayError) -> &'static str {
 }
 
 /// Failures, spares and rebuilds that do not go together.
-fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
-    let lost = ArrayState::failed(set.failed.iter().copied()).failed.count() as usize;
+fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry) {
+    let failed = ArrayState::failed(set.failed.iter().copied()).failed;
+    let lost = failed.count() as usize;
     let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
         fields.note_at("failed", format!("{} has no redundancy; data of a failed member are not served", set.level));
@@ -276,6 +277,12 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
     }
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
         fields.wrong_at("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
+    }
+    if set.rebuild.is_some() && !array.survives(failed) {
+        fields.note_at("rebuild", "too many members have failed: there is nothing to rebuild them from");
+    } else if set.rebuild.is_some() && lost > set.spares.len() && !set.spares.is_empty() {
+        let spares = set.spares.len();
+        fields.note_at("rebuild", format!("{lost} members have failed; there are spares for {spares} of them"));
     }
     if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
         fields.note_at("spares", "the spare is idle without a rebuild: rebuild = true");
