@@ -123,8 +123,8 @@ impl FlashDevice {
         let (begin, came) = self.command(now, true, u64::from(io.blocks) * BLOCK_BYTES);
         let unit_blocks = u64::from(model.unit_blocks);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
-        let complete = self.complete(came, io, unit, end);
         self.buffer.drain(now);
+        let complete = self.complete(came, io, unit, end);
         if !io.first.is_multiple_of(unit_blocks) && self.buffer.is_open(unit) {
             // the rest of a unit of which the last write brought a part
             unit += 1;
