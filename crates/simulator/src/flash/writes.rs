@@ -298,9 +298,11 @@ impl FlashDevice {
         if self.slc > 0.0 && now > self.quiet {
             let bytes = (slc.fold * (now - self.quiet) as f64 / 1e9).min(self.slc);
             self.slc -= bytes;
-            let pages = (bytes / f64::from(self.model.spec.page)) as u64;
-            self.totals.pages_folded += pages;
-            self.totals.pages_programmed += pages;
+            // a short pause is less than a page, and many of them are pages
+            self.folded += bytes;
+            let pages = (self.folded / f64::from(self.model.spec.page)) as u64;
+            self.totals.pages_programmed += pages - self.totals.pages_folded;
+            self.totals.pages_folded = pages;
         }
     }
 }
