@@ -414,6 +414,7 @@ fn wrong_drives_and_workloads_are_told() {
         ("think = 7", "`think` is 7 without a unit; expected a time"),
         ("think = { exponental = \"7s\" }", "unknown key `exponental`; did you mean `exponential`?"),
         ("think = { uniform = [\"3s\", \"1s\"] }", "the smaller first"),
+        ("think = { exponential = \"7s\", cv2 = 4 }", "`cv2` belongs to `hyper`"),
         ("size = \"64K\"\nread_share = 70", "`read_share` is 70; expected a share from 0 to 1, such as 0.3 or \"30%\""),
         ("size = \"100B\"", "not a multiple of 512 bytes; the nearest is \"512B\""),
         ("size = [\"4KB\"]", "`size` as a list needs sizes with weights"),
