@@ -318,6 +318,7 @@ fn wrong_parts_of_the_path_are_told() {
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; expected back, through"),
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` applies only to write-back"),
         ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
+        ("[host.cache]\nsize = \"64MB\"\nstreams = 5000", "`streams` is 5000; expected a whole number from 1"),
         ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),
         ("[[bus]]\nname = \"pci\"", "bus `pci`: `rate` is missing; example: rate = \"133MB/s\""),
         ("[[bus]]\nrate = \"133Mb/s\"", "unknown unit `Mb/s` (known are b/s"),
