@@ -363,6 +363,7 @@ fn wrong_arrays_are_told() {
         ("level = 5\ndrives = \"d\"\nrun_by = \"raid\"", "unknown controller `raid`; there are none; \"host\""),
         ("level = 5\ndrives = \"d\"\nmember_space = \"1TB\"", "but the smallest member holds"),
         ("level = 5\ndrives = \"d\"\nname = \"d\"", "the name `d` is already used"),
+        ("level = 5\ndrives = \"d\"\nname = \"d1\"", "the name `d1` is already used"),
         (
             "level = 5\ndrives = \"d\"\nrebuild = { step = \"1MB\", dpeth = 2 }",
             "unknown key `dpeth`; did you mean `depth`?",
@@ -443,6 +444,29 @@ fn all_mistakes_of_a_file_are_told_at_once() {
     let told = told(text, &[]);
     let lines: Vec<&str> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(lines, ["a.toml:2", "a.toml:4", "a.toml:6", "a.toml:7"], "{told}");
+}
+
+#[test]
+fn every_drive_has_a_name_of_its_own() {
+    let group = |name: &str, count: u32| format!("[[drive]]\n{name}\ncount = {count}\nmodel = \"st32171w\"\n");
+    let groups = |first: (&str, u32), second: (&str, u32), on: &str| {
+        format!("{}{}[[workload]]\non = \"{on}\"\n", group(first.0, first.1), group(second.0, second.1))
+    };
+    let (d, d1, d2) = ("name = \"d\"", "name = \"d1\"", "name = \"d2\"");
+    let cases = [
+        (("", 3), ("", 1), "disk2"),
+        ((d, 13), (d1, 3), "d1"),
+        ((d2, 1), (d, 3), "d2"),
+        ((d1, 3), (d, 12), "d1"),
+    ];
+    for (first, second, same) in cases {
+        let told = told(&groups(first, second, same), &[]);
+        assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");
+    }
+    // two groups without names are as good as ever where the first has no third drive
+    described(&groups(("", 2), ("", 2), "disk1"));
+    let found = described(&groups((d, 1), (d1, 3), "d12"));
+    assert_eq!(found.system.workloads[0].targets, [WorkloadTarget::Drive(3)]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `[[array]]`.
 
 use super::MOST_TABLES;
-use super::names::{PartNames, drives_of, group_of};
+use super::names::{PartNames, drives_of, group_of, is_drive_name};
 use super::path::each;
 use crate::array::{
     ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy, ArrayState, LevelForm, ReadFrom,
@@ -49,6 +49,10 @@ pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, dri
 fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
     let groups = names.drives.clone();
     let name = names.arrays.add(fields, "array", &[&groups]);
+    // that it is called as a group is told already
+    if groups.find(&name).is_none() && is_drive_name(drives, &name) {
+        fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
+    }
     let index = names.arrays.len() - 1;
     let level = level(fields);
     let spares = referred(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
