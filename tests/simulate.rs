@@ -97,6 +97,9 @@ fn errors_name_file_and_line() {
         (vec!["--replay", nowhere.as_str(), "--drive", DRIVE], 1, "nowhere"),
         (vec!["--replay", empty.as_str(), "--drive", DRIVE], 1, "the response time of each request"),
         (vec!["--replay", trace.as_str()], 2, "--drive"),
+        // its file gives the rate
+        (vec!["--replay", trace.as_str(), "--drive", DRIVE, "--channel", "10MB"], 2, "--channel has no effect"),
+        (vec!["--replay", trace.as_str(), "--drive", DRIVE, "--channel", "0"], 2, "above 0 bytes per second"),
     ];
     for (arguments, code, part) in cases {
         let output = simulate(&arguments);

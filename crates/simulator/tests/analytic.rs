@@ -475,3 +475,27 @@ fn credits_of_a_volume_are_its_own_whatever_another_is_called() {
     let (alike, other) = (of("data2"), of("other"));
     assert!((alike / other - 1.0).abs() < 1e-9, "{alike} s and {other} s");
 }
+
+#[test]
+fn a_scrub_of_a_degraded_array_and_members_of_other_settings_are_not_left_out() {
+    let part = |text: &str| {
+        let system = read("a.toml", text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
+        match solve(&system) {
+            Err(UnsolvedReason::Part { part, .. }) => Some(part),
+            _ => None,
+        }
+    };
+    let degraded = |more: &str| {
+        let drives = "[[drive]]\ncount = 4\nmodel = \"samsung-870evo-1tb\"\n";
+        part(&format!("{drives}[[array]]\nlevel = 5\nfailed = [0]\n{more}[[workload]]\nrate = \"100/s\"\n"))
+    };
+    assert_eq!((degraded(""), degraded("scrub = true\n")), (None, Some(UnsolvedPart::Scrub)));
+    let pair = |write_cache: bool| {
+        let drive = |name: &str, on: bool| {
+            format!("[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\nwrite_cache = {on}\n")
+        };
+        let drives = format!("{}{}", drive("a", false), drive("b", write_cache));
+        part(&format!("{drives}[[array]]\nlevel = 1\n[[workload]]\nrate = \"20/s\"\nread_share = 0.5\n"))
+    };
+    assert_eq!((pair(false), pair(true)), (None, Some(UnsolvedPart::UnequalMembers)));
+}

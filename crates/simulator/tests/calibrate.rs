@@ -141,6 +141,21 @@ fn a_logs_loads_are_fitted_and_tried_by_their_response() {
 }
 
 #[test]
+fn reads_by_themselves_and_a_log_with_writes_make_a_description() {
+    let truth = model(&format!(
+        "{HEAD}iops = 2000\noperation_kb = 256\nread = {{ constant_us = 900 }}\nwrite = {{ constant_us = 900 }}\n"
+    ));
+    let reads: Vec<DriveLoad> = quick().into_iter().filter(|load| load.read_share >= 1.0).collect();
+    let mut all = cells(&truth, reads, false);
+    let load = random(0.6, 8, 1);
+    let response_s = Some(measure_arrivals(&truth, &load, 800.0, 20_000).mean_s);
+    all.push(CalibrationCell { name: "log, 800/s".into(), load, per_s: 800.0, response_s, aside: false });
+    let found = calibrate(&all, &device(100_000_000_000)).expect("a description");
+    assert!(found.notes.iter().any(|note| note.starts_with("writes were not measured")), "{:?}", found.notes);
+    assert!(found.tried.iter().any(|tried| tried.kind == ModelKind::Flash), "{:?}", found.tried);
+}
+
+#[test]
 fn credits_that_run_out_are_in_the_description() {
     // as probe sees it: 3 s at 500 a second, then 3,000 until 6,000 more than the 500 that flow in are gone
     let slices = |parts: &[(f64, usize)]| parts.iter().flat_map(|&(rate, n)| vec![rate; n]).collect::<Vec<f64>>();

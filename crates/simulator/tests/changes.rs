@@ -305,6 +305,49 @@ fn an_array_that_has_lost_data_takes_no_spare() {
 }
 
 #[test]
+fn what_had_lost_data_before_the_beginning_is_not_rebuilt() {
+    for (level, failed) in
+        [(ArrayLevel::Raid0, vec![1]), (ArrayLevel::Linear, vec![0]), (ArrayLevel::Raid1, vec![0, 1])]
+    {
+        let mut system = set(level, 2, 2);
+        system.arrays[0].failed = failed.clone();
+        let mut array = serving(&system);
+        array.pass_until(S);
+        assert_eq!(array.array_state(0).expect("there").failed, members(&failed), "{level}");
+        assert_eq!((array.member_of(2), array.member_of(3)), (None, None), "{level}");
+        assert!(array.interval().arrays[0].background.is_none(), "{level}");
+    }
+    // a scrub of nothing: 65,536 steps without an I/O
+    let mut system = set(ArrayLevel::Raid1, 2, 0);
+    system.arrays[0].failed = vec![0, 1];
+    system.arrays[0].scrub = Some(Background { step_blocks: 1, ..Background::default() });
+    let mut array = serving(&system);
+    array.pass_until(S);
+    let scrub = array.interval().arrays[0].background.expect("a scrub");
+    assert!(scrub.ended.is_some(), "{scrub:?}");
+}
+
+#[test]
+fn members_that_had_failed_before_the_beginning_are_rebuilt_as_far_as_there_are_spares() {
+    // a set of the mirror stands still with its failed member: one spare is enough
+    let mut system = set(ArrayLevel::Raid01, 4, 1);
+    system.arrays[0].failed = vec![0];
+    let mut raid = serving(&system);
+    raid.pass_until(MS);
+    let state = raid.array_state(0).expect("there");
+    assert_eq!((state.failed, state.rebuilding), (members(&[0, 1]), members(&[0, 1])));
+    assert_eq!((raid.member_of(4), raid.member_of(1)), (Some((0, 0)), Some((0, 1))));
+    all(&mut raid);
+    assert_eq!(raid.array_state(0).expect("there"), Default::default());
+    // two failed, and one spare
+    let mut system = set(ArrayLevel::Raid6, 5, 1);
+    system.arrays[0].failed = vec![0, 2];
+    let mut raid = serving(&system);
+    all(&mut raid);
+    assert_eq!((raid.member_of(5), raid.array_state(0).expect("there").failed), (Some((0, 0)), members(&[2])));
+}
+
+#[test]
 fn another_member_may_fail_while_one_is_rebuilt() {
     let mut system = set(ArrayLevel::Raid6, 5, 1);
     system.arrays[0].rebuild = Some(Background { depth: 4, ..Background::default() });

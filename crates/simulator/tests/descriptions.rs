@@ -318,6 +318,7 @@ fn wrong_parts_of_the_path_are_told() {
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; expected back, through"),
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` applies only to write-back"),
         ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
+        ("[host.cache]\nsize = \"64MB\"\nstreams = 5000", "`streams` is 5000; expected a whole number from 1"),
         ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),
         ("[[bus]]\nname = \"pci\"", "bus `pci`: `rate` is missing; example: rate = \"133MB/s\""),
         ("[[bus]]\nrate = \"133Mb/s\"", "unknown unit `Mb/s` (known are b/s"),
@@ -362,6 +363,7 @@ fn wrong_arrays_are_told() {
         ("level = 5\ndrives = \"d\"\nrun_by = \"raid\"", "unknown controller `raid`; there are none; \"host\""),
         ("level = 5\ndrives = \"d\"\nmember_space = \"1TB\"", "but the smallest member holds"),
         ("level = 5\ndrives = \"d\"\nname = \"d\"", "the name `d` is already used"),
+        ("level = 5\ndrives = \"d\"\nname = \"d1\"", "the name `d1` is already used"),
         (
             "level = 5\ndrives = \"d\"\nrebuild = { step = \"1MB\", dpeth = 2 }",
             "unknown key `dpeth`; did you mean `depth`?",
@@ -414,6 +416,7 @@ fn wrong_drives_and_workloads_are_told() {
         ("think = 7", "`think` is 7 without a unit; expected a time"),
         ("think = { exponental = \"7s\" }", "unknown key `exponental`; did you mean `exponential`?"),
         ("think = { uniform = [\"3s\", \"1s\"] }", "the smaller first"),
+        ("think = { exponential = \"7s\", cv2 = 4 }", "`cv2` belongs to `hyper`"),
         ("size = \"64K\"\nread_share = 70", "`read_share` is 70; expected a share from 0 to 1, such as 0.3 or \"30%\""),
         ("size = \"100B\"", "not a multiple of 512 bytes; the nearest is \"512B\""),
         ("size = [\"4KB\"]", "`size` as a list needs sizes with weights"),
@@ -444,6 +447,29 @@ fn all_mistakes_of_a_file_are_told_at_once() {
 }
 
 #[test]
+fn every_drive_has_a_name_of_its_own() {
+    let group = |name: &str, count: u32| format!("[[drive]]\n{name}\ncount = {count}\nmodel = \"st32171w\"\n");
+    let groups = |first: (&str, u32), second: (&str, u32), on: &str| {
+        format!("{}{}[[workload]]\non = \"{on}\"\n", group(first.0, first.1), group(second.0, second.1))
+    };
+    let (d, d1, d2) = ("name = \"d\"", "name = \"d1\"", "name = \"d2\"");
+    let cases = [
+        (("", 3), ("", 1), "disk2"),
+        ((d, 13), (d1, 3), "d1"),
+        ((d2, 1), (d, 3), "d2"),
+        ((d1, 3), (d, 12), "d1"),
+    ];
+    for (first, second, same) in cases {
+        let told = told(&groups(first, second, same), &[]);
+        assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");
+    }
+    // two groups without names are as good as ever where the first has no third drive
+    described(&groups(("", 2), ("", 2), "disk1"));
+    let found = described(&groups((d, 1), (d1, 3), "d12"));
+    assert_eq!(found.system.workloads[0].targets, [WorkloadTarget::Drive(3)]);
+}
+
+#[test]
 fn what_may_not_be_meant_is_noted() {
     let two = "[[drive]]\nname = \"a\"\ncount = 2\nmodel = \"st32171w\"\n[[drive]]\nname = \"b\"\n";
     let two = format!("{two}capacity = \"1GB\"\nplain = {{ servers = 1, service = {{ constant_us = 1 }} }}\n");
@@ -452,6 +478,10 @@ fn what_may_not_be_meant_is_noted() {
         ("level = 0\ndrives = \"a\"\nfailed = [0]", "raid0 has no redundancy"),
         ("level = 1\ndrives = \"a\"\nrebuild = true", "no member has failed, so there is nothing to rebuild"),
         ("level = 1\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"", "the spare is idle without a rebuild"),
+        (
+            "level = 0\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"\nrebuild = true",
+            "too many members have failed: there is nothing to rebuild them from",
+        ),
     ];
     for (rest, expected) in cases {
         let found = described(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));

@@ -105,6 +105,11 @@ fn capacity_comes_from_cylinders_or_makes_them() {
     let spec = both.spec().expect("possible");
     assert_eq!((spec.zones[0].sectors, spec.zones[8].sectors), (200, 120));
     assert!((model(&both).blocks() as f64 / (6000.0 * 4.0 * 170.0) - 1.0).abs() < 0.02);
+    // one zone has what all tracks have on average
+    let one = DataSheet { zones: 1, ..found };
+    assert_eq!((one.spec().expect("possible").zones[0].sectors, model(&one).blocks()), (160, 6000 * 4 * 160));
+    let bent = DataSheet { zones: 1, ..both };
+    assert_eq!(bent.spec().expect("possible").zones[0].sectors, 170);
 }
 
 /// Time of reading or writing the first megabytes in order.

@@ -51,10 +51,11 @@ pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Fail
 
 fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
     let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(drive)?;
+    check_channel(arguments.channel, channel_is_told)?;
     let (requests, skipped) = read_trace(trace, &mut notes)?;
     let mut channel_from = "drive file";
     if !channel_is_told {
-        let told = arguments.channel.filter(|rate| *rate > 0).map(|rate| BLOCK_BYTES * 1_000_000_000 / rate);
+        let told = arguments.channel.map(|rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
         let times = match told {
             Some(block) => {
                 channel_from = "option";
@@ -102,6 +103,18 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
         replay,
         wall_s,
     })
+}
+
+/// Refuses a rate of the channel that would have no effect.
+fn check_channel(rate: Option<u64>, is_told: bool) -> Result<(), Failure> {
+    match rate {
+        Some(0) => Err(Failure::Usage("--channel: the rate must be above 0 bytes per second".into())),
+        Some(_) if is_told => {
+            let why = "--channel has no effect: the drive's file gives the rate of the channel";
+            Err(Failure::Usage(why.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure> {

@@ -181,11 +181,12 @@ impl<'a> NetworkBuilder<'a> {
             let other = self.group(*member)?;
             let channel = |group: &Drives| group.channel.map(|index| self.channels.get(index));
             let (order, depth) = (other.order != group.order, other.depth != group.depth);
-            if other.device.name() != group.device.name() || order || depth || channel(other) != channel(group) {
+            if !is_same(&other.device, &group.device) || order || depth || channel(other) != channel(group) {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }
-        if set.scrub.is_some() && set.failed.is_empty() {
+        // where there is something to rebuild, that is done instead
+        if set.scrub.is_some() && (set.rebuild.is_none() || set.failed.is_empty()) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Scrub });
         }
         let array = plain(set, group)?;
@@ -479,6 +480,15 @@ pub(super) fn visit(center: usize, time_s: f64) -> Option<Visit> {
 
 pub(super) fn missing(what: &'static str) -> UnsolvedReason {
     UnsolvedReason::Missing(what)
+}
+
+/// Devices of one model and one setting: a model of the catalogue may be used with its write cache and without.
+pub(super) fn is_same(a: &DeviceModel, b: &DeviceModel) -> bool {
+    let reports_early = |device: &DeviceModel| match device {
+        DeviceModel::Mechanical(model) => model.cache().reports_early,
+        _ => false,
+    };
+    a.name() == b.name() && reports_early(a) == reports_early(b)
 }
 
 /// The array of a set whose members are drives of a group.

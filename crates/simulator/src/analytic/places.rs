@@ -105,6 +105,9 @@ pub(super) fn unevenness(access: &AccessPattern, places: f64) -> f64 {
     }
 }
 
+/// Requests within which a place is asked for, if it ever is.
+const NEVER: f64 = 1e15;
+
 /// What a cache of the least recently used finds, and what it takes to fill it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CacheHits {
@@ -120,7 +123,8 @@ pub(super) struct CacheHits {
 pub(super) fn hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
     let ranks = ranks(access, places.max(1.0));
     let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
-    if cached >= places {
+    // what is as good as never asked for takes no room
+    if cached >= places || held(NEVER) < cached {
         // what is seldom asked for comes in last: all but a thousandth of the requests
         let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
         let mut t = places;
@@ -152,6 +156,9 @@ mod tests {
         // 1 - exp(-T / 1000) = 0.3
         assert!((found.warm_requests + 1000.0 * 0.7f64.ln()).abs() < 0.01, "{found:?}");
         assert_eq!(hits(&AccessPattern::Uniform, 1000.0, 2000.0).share, 1.0);
+        // of places nearly all of which are never asked for, those that are fit
+        let steep = hits(&AccessPattern::Zipf { theta: 5.0 }, 1e6, 20_000.0);
+        assert!(steep.share > 0.999 && steep.warm_requests.is_finite(), "{steep:?}");
         // of two places one of which is asked for twice as often
         let two = unevenness(&AccessPattern::Zipf { theta: 1.0 }, 2.0);
         assert!((two - 5.0 / 9.0).abs() < 1e-5, "{two}");

@@ -1,7 +1,7 @@
 //! Members of an array: what each gets, which are alike, and what is done in the
 //! background of one that lost a member.
 
-use super::build::{NetworkBuilder, missing};
+use super::build::{NetworkBuilder, is_same, missing};
 use super::device::Pool;
 use super::places::{hits, unevenness};
 use super::requests::{BackgroundChain, RequestWay, WorkloadRequest};
@@ -238,16 +238,19 @@ impl NetworkBuilder<'_> {
         ways: &mut Vec<RequestWay>,
         plans: &mut Vec<PlanShares>,
     ) -> Result<(), UnsolvedReason> {
-        let Some(settings) = set.rebuild.filter(|_| !set.failed.is_empty() && set.spares.len() >= set.failed.len())
-        else {
+        let Some(settings) = set.rebuild.filter(|_| !set.failed.is_empty() && !set.spares.is_empty()) else {
             return Ok(());
         };
         if matches!(group.device, DeviceModel::Mechanical(_)) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Rebuild });
         }
+        // the rest stay failed
+        if set.spares.len() < set.failed.len() {
+            return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
+        }
         for spare in &set.spares {
             let spare = self.system.group_of(*spare).ok_or_else(|| missing("spare"))?;
-            if self.system.drives[spare.0].device.name() != group.device.name() {
+            if !is_same(&self.system.drives[spare.0].device, &group.device) {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }

@@ -31,6 +31,7 @@ mod tests;
 
 pub use counters::CacheCounters;
 pub use spec::{BlockCacheSpec, CacheReadAhead, CacheSpecError, FlushOrder, WriteBackPolicy, WritePolicy};
+pub use streams::MOST_STREAMS;
 
 use crate::Ns;
 use crate::io::Io;

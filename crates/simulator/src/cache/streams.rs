@@ -32,6 +32,9 @@ pub(super) enum ReadAheadPlan {
     Apart(u64, u64),
 }
 
+/// Most readers that are told apart: each read looks through all of them.
+pub const MOST_STREAMS: u32 = 4096;
+
 /// Several times the usual number of readers, so that few reads have another one's hash.
 const HASHES: usize = 256;
 
@@ -53,7 +56,7 @@ pub(super) struct SequentialStreams {
 impl SequentialStreams {
     /// So many readers; runs from and up to so many pages.
     pub fn new(count: u32, from: u64, to: u64, early: bool) -> SequentialStreams {
-        let count = count.clamp(1, 4096) as usize;
+        let count = count.clamp(1, MOST_STREAMS) as usize;
         let (from, to) = (from.max(1), to.max(1));
         let ring = count as u32 + 1;
         let order = (0..ring).map(|index| ((index + ring - 1) % ring, (index + 1) % ring)).collect();

@@ -44,9 +44,10 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                     let busy = if writes.most_bytes_per_s > 2.0 * small { 0.8 } else { 0.3 };
                     let program = if buffer { program } else { program.min(0.9 * writes.alone_s) };
                     numbers.extend([0.5 * writes.alone_s, busy / writes.most_per_s, program]);
-                }
-                if known.mixes {
-                    numbers.push(part);
+                    // behind those of writes: without them, a log's mix alone tells nothing of it
+                    if known.mixes {
+                        numbers.push(part);
+                    }
                 }
                 let words = ["its writes on the medium", "a write buffer"][usize::from(buffer)];
                 all.push(ModelForm {

@@ -305,9 +305,13 @@ impl DataSheet {
 fn zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, skews: [f64; 2]) -> Vec<ZoneSpec> {
     let bound = |index: u32| (u64::from(cylinders) * u64::from(index) / u64::from(count)) as u32;
     let zone = |index: u32| {
-        // the outermost zone has the outer rate and the innermost the inner one
-        let depth = if count == 1 { 0.0 } else { f64::from(index) / f64::from(count - 1) };
-        let sectors = (inner + (outer - inner) * (1.0 - depth).powf(shape)).round().max(1.0);
+        // the outermost zone has the outer rate and the innermost the inner one; a single one has the mean of all,
+        // of which the capacity is made
+        let share = match count {
+            1 => 1.0 / (shape + 1.0),
+            _ => (1.0 - f64::from(index) / f64::from(count - 1)).powf(shape),
+        };
+        let sectors = (inner + (outer - inner) * share).round().max(1.0);
         let whole = |skew: f64| (skew * sectors).ceil() / sectors;
         ZoneSpec {
             first_cylinder: bound(index),

@@ -61,6 +61,8 @@ pub struct FlashDevice {
     table: Option<Box<FlashMap>>,
     /// Bytes in the fast part of the flash.
     slc: f64,
+    /// Bytes that went from there into the rest since the beginning.
+    folded: f64,
     /// When all that was asked for is done.
     quiet: Ns,
     totals: FlashTotals,
@@ -110,6 +112,7 @@ impl FlashDevice {
             debt: 0.0,
             table: None,
             slc: 0.0,
+            folded: 0.0,
             quiet: 0,
             totals: FlashTotals { page: spec.page, ..FlashTotals::default() },
             model: Arc::clone(model),

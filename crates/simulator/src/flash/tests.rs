@@ -303,3 +303,25 @@ fn a_trim_takes_a_command_and_its_entries_of_the_map() {
     // the processor is busy with it: a read waits
     near(flash.submit(0, &Io::read(page(0), 8)), 3.0 + 2621.44 + 67.12);
 }
+
+#[test]
+fn a_part_of_a_unit_that_has_left_the_buffer_is_read_first() {
+    let mut flash = flash(&spec());
+    flash.submit(0, &Io::write(page(0), 32));
+    // the next page sends the first one to its die, where it is after about 620 us
+    flash.submit(100 * US, &Io::write(page(1), 32));
+    flash.submit(10_000 * US, &Io::write(page(0) + 1, 6));
+    assert_eq!((flash.totals().merged_units, flash.totals().pages_read), (1, 1));
+}
+
+#[test]
+fn what_is_emptied_in_pauses_of_less_than_a_page_is_counted() {
+    let slc = Slc { bytes: 64 << 20, program: 50 * US, fold: 100e6 };
+    let mut flash = flash(&FlashSpec { slc: Some(slc), ..spec() });
+    // a page takes 12.096 us, and the pause of 100 us behind it empties 10,000 bytes; the first page is not in it yet
+    for index in 0..1000 {
+        flash.submit(index * 112_096, &Io::write(page(index), 32));
+    }
+    let folded = flash.totals().pages_folded;
+    assert!((605..=612).contains(&folded), "998 times 10,000 bytes are 609 pages of 16 KB, not {folded}");
+}

@@ -123,8 +123,8 @@ impl FlashDevice {
         let (begin, came) = self.command(now, true, u64::from(io.blocks) * BLOCK_BYTES);
         let unit_blocks = u64::from(model.unit_blocks);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
-        let complete = self.complete(came, io, unit, end);
         self.buffer.drain(now);
+        let complete = self.complete(came, io, unit, end);
         if !io.first.is_multiple_of(unit_blocks) && self.buffer.is_open(unit) {
             // the rest of a unit of which the last write brought a part
             unit += 1;
@@ -298,9 +298,11 @@ impl FlashDevice {
         if self.slc > 0.0 && now > self.quiet {
             let bytes = (slc.fold * (now - self.quiet) as f64 / 1e9).min(self.slc);
             self.slc -= bytes;
-            let pages = (bytes / f64::from(self.model.spec.page)) as u64;
-            self.totals.pages_folded += pages;
-            self.totals.pages_programmed += pages;
+            // a short pause is less than a page, and many of them are pages
+            self.folded += bytes;
+            let pages = (self.folded / f64::from(self.model.spec.page)) as u64;
+            self.totals.pages_programmed += pages - self.totals.pages_folded;
+            self.totals.pages_folded = pages;
         }
     }
 }

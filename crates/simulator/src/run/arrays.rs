@@ -305,6 +305,12 @@ impl Simulation {
             let bytes = (running.pass.done() - from) * BLOCK_BYTES;
             running.out.push(from);
             running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
+            if plan.ios() == 0 {
+                // nobody answers it, and a call for each such step would have no end
+                run.plan = Some(plan);
+                run.step_is_done(from);
+                continue;
+            }
             let parent = Parent::Background { array, round: run.round };
             let job =
                 SimulationJob { phase: ArrayPhase::Before, ..SimulationJob::new(Io::read(from, 1), run.own, parent) };
@@ -319,40 +325,42 @@ impl Simulation {
         if round != run.round {
             return;
         }
-        if let Some(running) = &mut run.background {
-            running.out.retain(|step| *step != from);
-            // steps that were done out of turn count when those before them are done
-            let first = running.out.iter().min().copied();
-            running.done = first.unwrap_or(running.pass.done());
-            if running.task == Task::Rebuild {
-                let all = running.pass.state(&run.planner);
-                let state = first.map_or(all, |first| ArrayState { good_below: first, ..run.planner.state() });
-                run.planner.set_state(state);
-            }
-        }
+        run.step_is_done(from);
         self.background(now, array);
     }
 }
 
 impl ArrayRun {
+    /// The step of a rebuild or a scrub that begins at `from` is done.
+    fn step_is_done(&mut self, from: u64) {
+        let Some(running) = &mut self.background else { return };
+        running.out.retain(|step| *step != from);
+        // steps that were done out of turn count when those before them are done
+        let first = running.out.iter().min().copied();
+        running.done = first.unwrap_or(running.pass.done());
+        if running.task == Task::Rebuild {
+            let all = running.pass.state(&self.planner);
+            let state = first.map_or(all, |first| ArrayState { good_below: first, ..self.planner.state() });
+            self.planner.set_state(state);
+        }
+    }
+
     /// Puts spares in the place of failed members, as far as there are any, and
-    /// begins to rebuild them.
+    /// begins to rebuild them: as when they fail in the course of a run.
     pub fn start_rebuild(&mut self, settings: Background) {
-        let failed = self.planner.state().failed;
-        if failed.is_empty() || failed.count() as usize > self.spares.len() {
+        // nothing can be rebuilt onto a spare where data are lost
+        if !self.planner.array().survives(self.lost) {
             return;
         }
-        for member in failed.iter() {
+        for member in self.lost.iter() {
             if let Some((drive, path)) = self.spares.pop() {
                 self.drives[usize::from(member)] = drive;
                 self.members[usize::from(member)] = path;
+                self.replaced = self.replaced.with(member);
             }
         }
-        self.replaced = failed;
-        let pass = Pass::new(Task::Rebuild, &self.planner, u64::from(settings.step_blocks));
-        let state = ArrayState { rebuilding: failed, good_below: 0, ..self.planner.state() };
-        self.planner.set_state(state);
-        self.background = Some(BackgroundRun::new(Task::Rebuild, failed, pass, settings));
+        self.settings = settings;
+        self.begin_rebuild();
     }
 
     /// Begins to scrub.

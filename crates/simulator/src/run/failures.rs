@@ -118,7 +118,7 @@ impl ArrayRun {
     }
 
     /// Rebuilds those that were replaced, where nothing else is being rebuilt.
-    fn begin_rebuild(&mut self) {
+    pub fn begin_rebuild(&mut self) {
         let busy = self.background.as_ref().is_some_and(|b| b.task == Task::Rebuild && b.ended.is_none());
         let array = self.planner.array();
         if busy || self.replaced.is_empty() || !array.survives(self.lost) {

@@ -1,7 +1,7 @@
 //! `[[array]]`.
 
 use super::MOST_TABLES;
-use super::names::{PartNames, drives_of, group_of};
+use super::names::{PartNames, drives_of, group_of, is_drive_name};
 use super::path::each;
 use crate::array::{
     ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy, ArrayState, LevelForm, ReadFrom,
@@ -49,6 +49,10 @@ pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, dri
 fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
     let groups = names.drives.clone();
     let name = names.arrays.add(fields, "array", &[&groups]);
+    // that it is called as a group is told already
+    if groups.find(&name).is_none() && is_drive_name(drives, &name) {
+        fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
+    }
     let index = names.arrays.len() - 1;
     let level = level(fields);
     let spares = referred(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
@@ -249,7 +253,7 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
     match ArrayGeometry::new(&description) {
         Err(error) => fields.wrong_at(key_of(&error), error.to_string()),
-        Ok(_) => services(fields, set),
+        Ok(array) => services(fields, set, &array),
     }
 }
 
@@ -264,8 +268,9 @@ fn key_of(error: &ArrayError) -> &'static str {
 }
 
 /// Failures, spares and rebuilds that do not go together.
-fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
-    let lost = ArrayState::failed(set.failed.iter().copied()).failed.count() as usize;
+fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry) {
+    let failed = ArrayState::failed(set.failed.iter().copied()).failed;
+    let lost = failed.count() as usize;
     let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
         fields.note_at("failed", format!("{} has no redundancy; data of a failed member are not served", set.level));
@@ -276,6 +281,12 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
     }
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
         fields.wrong_at("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
+    }
+    if set.rebuild.is_some() && !array.survives(failed) {
+        fields.note_at("rebuild", "too many members have failed: there is nothing to rebuild them from");
+    } else if set.rebuild.is_some() && lost > set.spares.len() && !set.spares.is_empty() {
+        let spares = set.spares.len();
+        fields.note_at("rebuild", format!("{lost} members have failed; there are spares for {spares} of them"));
     }
     if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
         fields.note_at("spares", "the spare is idle without a rebuild: rebuild = true");

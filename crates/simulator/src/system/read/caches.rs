@@ -1,6 +1,6 @@
 //! `[host.cache]` and `[controller.cache]`.
 
-use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, WriteBackPolicy, WritePolicy};
+use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, MOST_STREAMS, WriteBackPolicy, WritePolicy};
 use crate::text::DescriptionFields;
 
 /// A cache; whatever is not said is as in [`BlockCacheSpec::default`], and its writes
@@ -14,7 +14,7 @@ pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -
         bytes: fields.bytes("size").unwrap_or(usual.bytes),
         page_blocks: fields.request_blocks("page").unwrap_or(usual.page_blocks),
         read: read_ahead(fields, usual.read),
-        streams: fields.whole("streams", 1, 1 << 16).map_or(usual.streams, |n| n as u32),
+        streams: fields.whole("streams", 1, u64::from(MOST_STREAMS)).map_or(usual.streams, |n| n as u32),
         early: fields.truth("read_ahead_early").unwrap_or(usual.early),
         fault_blocks: fields.request_blocks("fault"),
         write: write(fields, back),

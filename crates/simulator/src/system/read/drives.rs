@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::names::PartNames;
+use super::names::{PartNames, is_drive_name};
 use super::path::each;
 use super::{Loader, MOST_DRIVES};
 use crate::catalogue::{self, CatalogueEntry, EntryKind, SORTS};
@@ -47,6 +47,7 @@ pub(super) fn drives(
         if before + count > MOST_DRIVES {
             fields.wrong_at("count", format!("{} drives in all; the limit is {MOST_DRIVES}", before + count));
         }
+        tell_same_names(fields, &groups, &name, count);
         let device = device(fields, &name, own, load);
         let channel = names.channels.refer(fields, "channel");
         let order = order(fields);
@@ -74,6 +75,19 @@ pub(super) fn drives(
         groups.push(Drives { name, count, device, channel, order: order.unwrap_or(own_order), depth });
     });
     groups
+}
+
+/// A group's drives must not be called as those of the groups before it: `disk2` may be
+/// the third drive of `disk`, and the usual name of the second group.
+fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: &str, count: u32) {
+    if before.iter().any(|group| group.name == name) {
+        return; // is told already
+    }
+    let numbers = if count > 1 { 0..count } else { 0..0 };
+    let mut own = std::iter::once(name.to_owned()).chain(numbers.map(|number| format!("{name}{number}")));
+    if let Some(same) = own.find(|text| is_drive_name(before, text)) {
+        fields.wrong_at("name", format!("the name `{same}` is already used; choose another name"));
+    }
 }
 
 /// A device that stands where none could be read.

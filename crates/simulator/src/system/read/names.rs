@@ -122,19 +122,34 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
         let first = first_of(drives, group);
         return Ok((first..first + drives[group].count).collect());
     }
+    let mut wrong = None;
     for (index, group) in drives.iter().enumerate() {
         let Some(rest) = text.strip_prefix(group.name.as_str()) else { continue };
         let (from, to) = rest.split_once('-').unwrap_or((rest, rest));
         let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) else { continue };
         if from > to || to >= group.count {
-            let last = group.count.saturating_sub(1);
-            return Err(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
+            // another group's name may be this one's and a digit: `d12` is of `d1` where `d` is one drive
+            if wrong.is_none() {
+                let last = group.count.saturating_sub(1);
+                wrong = Some(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
+            }
+            continue;
         }
         let first = first_of(drives, index);
         return Ok((first + from..=first + to).collect());
     }
     let names: Vec<&str> = drives.iter().map(|g| g.name.as_str()).collect();
-    Err(unknown("drive", text, &names))
+    Err(wrong.unwrap_or_else(|| unknown("drive", text, &names)))
+}
+
+/// Whether a group is called so, or a single drive of one.
+pub(super) fn is_drive_name(drives: &[Drives], text: &str) -> bool {
+    drives.iter().any(|group| {
+        let number = text.strip_prefix(group.name.as_str()).and_then(|rest| rest.parse::<u32>().ok());
+        // a group of one has no numbers, and `disk02` is not `disk2`
+        let is_one = |n: u32| group.count > 1 && n < group.count && format!("{}{n}", group.name) == text;
+        group.name == text || number.is_some_and(is_one)
+    })
 }
 
 /// What workloads use: an array, or drives by themselves.

@@ -282,6 +282,12 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
         found.extend(uniform(&inner));
     }
     inner.know(&["uniform"]);
+    for (key, of) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
+        // without any distribution, that is what is told
+        if found.len() == 1 && inner.has(key) && !inner.has(of) {
+            inner.wrong_at(key, format!("`{key}` belongs to `{of}`"));
+        }
+    }
     if found.len() != 1 && fields.source.is_well() {
         let kinds = "exponential, uniform, erlang, normal, hyper";
         inner.wrong(format!("expected one distribution of {kinds}, such as {{ exponential = \"7s\" }}"));
