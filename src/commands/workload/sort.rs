@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use diskwright_base::units::parse_size;
 use diskwright_workload::files::same_place;
-use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
+use diskwright_workload::sort::plan::{BESIDE_ROW, MOST_THREADS, MergePlan, SortSize, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
 use indicatif::ProgressBar;
@@ -44,7 +44,7 @@ pub struct SortArguments {
     /// second; also the result in the third; also runs in the second and fourth
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["source", "work", "target"], value_name = "DIR,…")]
     places: Vec<PathBuf>,
-    /// Number of threads, which share the memory; by default one per processor
+    /// Number of threads, which share the memory; by default one per processor, at most 256
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
     /// Use the file cache (the default)
@@ -107,12 +107,11 @@ impl SortArguments {
         if !source.exists() {
             return Err(Failure::Usage(format!("{}: there is no such folder or file", output::name(source.display()))));
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(SortOptions {
             rows: self.rows,
             shape: RowShape { row: size(self.row_size), key: size(self.key_size) },
             memory,
-            threads: self.threads.map_or(processors, |threads| threads as usize),
+            threads: self.threads.map_or_else(usual_threads, |threads| threads as usize),
             work: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
             target: self.target.clone().unwrap_or(folder),
             source,
@@ -160,6 +159,17 @@ impl SortArguments {
     }
 }
 
+/// A thread for each processor, but no more than a sort takes.
+fn usual_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
+/// So many threads, or fewer where the memory of a sort is too little for the runs and merges of each.
+fn threads_within(most: usize, size: &SortSize) -> Option<u32> {
+    let fits = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
+    (1..=most).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
+}
+
 fn places(count: usize) -> String {
     if count == 1 { "1 place".into() } else { format!("{count} places") }
 }
@@ -177,6 +187,9 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
     let by_memory = folders.len() == 1;
     let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
     memory.dedup();
+    // all sorts of a sweep have the same threads, as many as the least memory is enough for
+    let least = memory.iter().copied().min().unwrap_or_default();
+    let size = SortSize { rows, shape, memory: least, threads: 1, request: 0, merge_request: 0, direct: !buffered };
     run(&SortArguments {
         rows,
         row_size: shape.row as u64,
@@ -186,7 +199,7 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
         work: Vec::new(),
         target: None,
         places: if by_memory { Vec::new() } else { folders.to_vec() },
-        threads: None,
+        threads: threads_within(usual_threads(), &size),
         buffered,
         direct: !buffered,
         request: None,
@@ -299,7 +312,10 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use diskwright_workload::sort::plan::{MergePlan, SortSize};
+    use diskwright_workload::sort::rows::RowShape;
+
+    use super::{count, threads_within};
 
     #[test]
     fn numbers_of_rows_as_people_write_them() {
@@ -307,5 +323,16 @@ mod tests {
         for wrong in ["", "M", "0", "-1", "1.5M", "99999999999999999999G"] {
             assert!(count(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The least memory of the usual sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
+    #[test]
+    fn a_sweep_has_no_more_threads_than_its_least_memory_is_enough_for() {
+        let shape = RowShape { row: 100, key: 10 };
+        let (rows, memory) = (2_000_000, 1_835_008);
+        let size = SortSize { rows, shape, memory, threads: 64, request: 0, merge_request: 0, direct: true };
+        assert!(MergePlan::new(&size).is_err());
+        assert_eq!([4, 64].map(|most| threads_within(most, &size)), [Some(4), Some(13)]);
+        assert_eq!(threads_within(64, &SortSize { memory: 1000, ..size }), None);
     }
 }
