@@ -80,12 +80,14 @@ fn a_result_that_is_kept_is_sorted() {
 fn what_cannot_be_done_is_refused_before_anything_is_written() {
     let folder = folder("workload-refused");
     let dir = text(&folder);
-    let cases: [(&[&str], i32, &str); 17] = [
+    let cases: [(&[&str], i32, &str); 19] = [
         (&["sort", "--rows", "1000G", "--memory", "1G", "--source", dir], 1, "nothing was written"),
         (&["sort", "--memory", "20K", "--source", dir], 2, "needs at least"),
         (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
         (&["sort", "--row-size", "12", "--source", dir], 2, "a row of 12 bytes"),
         (&["sort", "--source", "/no/such/folder"], 2, "no such folder"),
+        (&["sort", "--source", dir, "--work", "/no/such/folder"], 2, "/no/such/folder: there is no such folder"),
+        (&["sort", "--source", dir, "--target", "/dev/null"], 2, "/dev/null: there is no such folder"),
         (&["sort", "--places", &format!("{dir},{dir}")], 2, "they count as one place"),
         (&["transactions", "--dir", "/no/such/folder"], 2, "no such folder"),
         (&["load", "--dir", dir, "--size", "1000000G"], 1, "nothing was written"),

@@ -23,7 +23,7 @@ use diskwright_hostfiles::group;
 use serde::Serialize;
 
 use crate::clock::StepTime;
-use crate::files::{WorkFile, check_room, direct};
+use crate::files::{WorkFile, check_folder, check_room, direct};
 use crate::{WorkError, io, no_thread};
 use blocks::RowFile;
 use merge::MergeJob;
@@ -230,6 +230,7 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     if made {
         needs.push((options.source.as_path(), data));
     }
+    needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_room(&needs)?;
     check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
     Ok(plan)
