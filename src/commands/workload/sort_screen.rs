@@ -164,21 +164,23 @@ fn several(runs: &[PlacedSort]) -> TextTable {
     table
 }
 
-/// Time against memory, or against the number of places.
+/// Time against memory, against the number of places, or, of sorts that differ in neither, in their order.
 pub fn chart(runs: &[PlacedSort]) -> Curves {
-    let by_memory = runs.windows(2).any(|two| two[0].outcome.memory_bytes != two[1].outcome.memory_bytes);
+    let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
+    let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
+    let by_place = differ(|a, b| (&a.options.work, &a.options.target) != (&b.options.work, &b.options.target));
     let place = |(number, run): (usize, &PlacedSort)| {
         let x = if by_memory { run.outcome.memory_bytes as f64 } else { number as f64 + 1.0 };
         CurvePoint { x, y: run.outcome.wall_s, interval: None }
     };
     let mut points: Vec<CurvePoint> = runs.iter().enumerate().map(place).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let x = if by_memory {
-        Axis { words: "Memory for the sort".into(), unit: "bytes".into(), scale: AxisScale::Log }
-    } else {
-        Axis { words: "Places: source, runs, result".into(), unit: "count".into(), scale: AxisScale::Linear }
+    let (title, words, unit, scale) = match (by_memory, by_place) {
+        (true, _) => ("Time of the sort by memory", "Memory for the sort", "bytes", AxisScale::Log),
+        (false, true) => ("Time of the sort by placement", "Places: source, runs, result", "count", AxisScale::Linear),
+        (false, false) => ("Time of the sort", "Sort", "count", AxisScale::Linear),
     };
-    let title = if by_memory { "Time of the sort by memory" } else { "Time of the sort by placement" };
+    let x = Axis { words: words.into(), unit: unit.into(), scale };
     let y = Axis { words: "Time".into(), unit: "s".into(), scale: AxisScale::Linear };
     let mut lines = vec![ChartCurve { name: String::new(), points }];
     if by_memory && let Some(first) = runs.first() {
@@ -249,6 +251,18 @@ mod tests {
         assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
         assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
         assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
+    }
+
+    #[test]
+    fn the_chart_says_what_differs_between_the_sorts() {
+        let words = |sorts: &[PlacedSort]| chart(sorts).x.words;
+        let mut placed = run(1 << 20, 2.0);
+        placed.options.work = vec!["y".into()];
+        assert_eq!(words(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]), "Memory for the sort");
+        assert_eq!(words(&[run(1 << 20, 3.0), placed]), "Places: source, runs, result");
+        // the same sort several times, and one alone
+        assert_eq!(words(&[run(1 << 20, 3.0), run(1 << 20, 2.0)]), "Sort");
+        assert_eq!(words(&[run(1 << 20, 3.0)]), "Sort");
     }
 
     #[test]
