@@ -29,6 +29,9 @@ fn a_sort_keeps_the_contract_and_leaves_nothing() {
         assert!(run["wall_s"].as_f64() > Some(0.0) && run["verified"] == true && run["rows"] == 50_000, "{run}");
         let bytes: u64 = run["stages"].as_array().unwrap().iter().map(|s| s["write"]["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, 5_000_000 * (1 + run["passes"].as_u64().unwrap()));
+        let of_first = |field: &str| run["stages"][0][field]["bytes"].as_u64().unwrap() as f64;
+        let rate = (of_first("read") + of_first("write")) / run["stages"][0]["wall_s"].as_f64().unwrap();
+        assert!((run["stages"][0]["bytes_per_s"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{run}");
     }
     assert!(is_empty(&folder));
 }

@@ -114,7 +114,16 @@ fn one(outcome: &SortOutcome) -> String {
             ),
         }
     );
-    out + &stages(outcome).render(&style)
+    out += &stages(outcome).render(&style);
+    out + &rates(outcome)
+}
+
+/// The rates of the stages that move bytes, in a sentence: beside the times, the table would be wider than 80 columns.
+fn rates(outcome: &SortOutcome) -> String {
+    let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
+    let rate = |stage: &StageTime| format!("{} {}", stage.name, display(stage.bytes_per_s, "bytes_per_s"));
+    let each = moving.map(rate).collect::<Vec<_>>().join(", ");
+    if each.is_empty() { each } else { output::paragraph(&format!("Read and written in a second: {each}.")) }
 }
 
 /// Stage by stage: bytes, and where the threads' time went.
@@ -124,7 +133,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let threads = outcome.threads as f64;
-    for StageTime { name, wall_s, steps } in &outcome.stages {
+    for StageTime { name, wall_s, steps, .. } in &outcome.stages {
         let each = |thread_s: f64| display(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
         table.row([
@@ -251,6 +260,20 @@ mod tests {
         assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
         assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
         assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
+    }
+
+    #[test]
+    fn stages_that_move_bytes_have_their_rate() {
+        let mut sort = run(1 << 20, 2.0).outcome;
+        assert_eq!(rates(&sort), "");
+        let stage = |name: &str, bytes_per_s: f64| {
+            let steps = diskwright_workload::sort::SortSteps::default();
+            StageTime { name: name.into(), wall_s: 2.0, bytes_per_s, steps }
+        };
+        sort.stages = vec![stage("form runs", 5e7), stage("sync", 0.0), stage("final merge", 2e8)];
+        let [form, merge] = [5e7, 2e8].map(|rate| display(rate, "bytes_per_s"));
+        let words = rates(&sort).replace('\n', " ");
+        assert_eq!(words, format!("Read and written in a second: form runs {form}, final merge {merge}. "));
     }
 
     #[test]

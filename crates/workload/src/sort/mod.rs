@@ -89,6 +89,8 @@ pub struct StageTime {
     pub name: String,
     /// From its begin to its end, s.
     pub wall_s: f64,
+    /// Bytes read and written in a second of that.
+    pub bytes_per_s: f64,
     /// What its threads did.
     #[serde(flatten)]
     pub steps: SortSteps,
@@ -372,7 +374,10 @@ impl Stages {
     ) -> Result<T, WorkError> {
         let begun = Instant::now();
         let (result, steps) = stage()?;
-        self.0.push(StageTime { name: name.into(), wall_s: begun.elapsed().as_secs_f64(), steps });
+        // the clock may stand still during a stage that does next to nothing
+        let wall_s = begun.elapsed().as_secs_f64().max(1e-9);
+        let bytes_per_s = (steps.read.bytes + steps.write.bytes) as f64 / wall_s;
+        self.0.push(StageTime { name: name.into(), wall_s, bytes_per_s, steps });
         Ok(result)
     }
 }
