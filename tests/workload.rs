@@ -71,6 +71,12 @@ fn a_result_that_is_kept_is_sorted() {
     let again = diskwright(&sort);
     assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
+    // a file has its own rows
+    for (option, value) in [("--rows", "10"), ("--seed", "2")] {
+        let output = diskwright(&["workload", "sort", "--source", text(&kept), option, value]);
+        let refused = format!("{option} goes with rows that are made");
+        assert!(output.status.code() == Some(2) && said(&output).contains(&refused), "{}", said(&output));
+    }
     // nor is a link followed, wherever it leads
     let link = folder.join("link");
     std::os::unix::fs::symlink("nowhere", &link).expect("made");

@@ -18,9 +18,9 @@ use crate::commands::{Failure, output, output_file};
 /// Arguments of `workload sort`.
 #[derive(Args)]
 pub struct SortArguments {
-    /// Number of rows to make and sort
-    #[arg(long, default_value = "1000000", value_parser = count, value_name = "ROWS")]
-    rows: u64,
+    /// Number of rows to make and sort; by default 1000000
+    #[arg(long, value_parser = count, value_name = "ROWS")]
+    rows: Option<u64>,
     /// Size of a row, including its line end
     #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
     row_size: u64,
@@ -62,9 +62,9 @@ pub struct SortArguments {
     /// Do not wait for the result to reach its device
     #[arg(long)]
     no_sync: bool,
-    /// Seed for the rows
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Seed for the rows; by default 1
+    #[arg(long)]
+    seed: Option<u64>,
     /// Keep the sorted rows in this file, which must not exist
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -75,6 +75,9 @@ pub struct SortArguments {
     #[arg(long)]
     json: bool,
 }
+
+/// Rows that are made where nobody says how many.
+const USUAL_ROWS: u64 = 1_000_000;
 
 /// A number of rows: `1000000`, `10M` (millions).
 fn count(text: &str) -> Result<u64, String> {
@@ -107,8 +110,13 @@ impl SortArguments {
         if !source.exists() {
             return Err(Failure::Usage(format!("{}: there is no such folder or file", output::name(source.display()))));
         }
+        let for_made = [("--rows", self.rows.is_some()), ("--seed", self.seed.is_some())];
+        if let Some((option, _)) = for_made.into_iter().find(|(_, given)| *given && !source.is_dir()) {
+            let file = output::name(source.display());
+            return Err(Failure::Usage(format!("{option} goes with rows that are made; {file} has its own")));
+        }
         Ok(SortOptions {
-            rows: self.rows,
+            rows: self.rows.unwrap_or(USUAL_ROWS),
             shape: RowShape { row: size(self.row_size), key: size(self.key_size) },
             memory,
             threads: self.threads.map_or_else(usual_threads, |threads| threads as usize),
@@ -119,7 +127,7 @@ impl SortArguments {
             request: size(self.request.unwrap_or(0)),
             merge_request: size(self.merge_request.unwrap_or(0)),
             sync: !self.no_sync,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(1),
             keep: self.keep.clone(),
         })
     }
@@ -191,7 +199,7 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
     let least = memory.iter().copied().min().unwrap_or_default();
     let size = SortSize { rows, shape, memory: least, threads: 1, request: 0, merge_request: 0, direct: !buffered };
     run(&SortArguments {
-        rows,
+        rows: Some(rows),
         row_size: shape.row as u64,
         key_size: shape.key as u64,
         memory,
@@ -205,7 +213,7 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
         request: None,
         merge_request: None,
         no_sync: false,
-        seed,
+        seed: Some(seed),
         keep: None,
         svg: None,
         json,
