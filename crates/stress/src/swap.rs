@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use diskwright_hostfiles::mounts::unescaped_path;
+use diskwright_hostfiles::mounts::{self, unescaped_path};
 use diskwright_hostfiles::program;
 use diskwright_workload::files::{WorkFile, is_left};
 
@@ -66,7 +66,7 @@ impl Drop for SwapFile {
 
 /// The kernel's table of swap areas.
 fn table() -> String {
-    fs::read_to_string("/proc/swaps").unwrap_or_default()
+    mounts::table("/proc/swaps")
 }
 
 /// Names of swap areas in that table.
@@ -75,7 +75,8 @@ fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
-    names(swaps).any(|name| name == path)
+    // what is no text is replaced in the table
+    names(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
 }
 
 /// Runs a program of the system on a swap file.

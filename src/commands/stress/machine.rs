@@ -5,6 +5,7 @@ use std::path::Path;
 
 use diskwright_baseline::circumstances::processor_times;
 use diskwright_counters::live::mountinfo::{self, Mount};
+use diskwright_hostfiles::mounts::table;
 use diskwright_hostfiles::{group, program};
 use diskwright_stress::cgroup::CgroupPlace;
 use diskwright_stress::class::StressClass;
@@ -87,8 +88,7 @@ fn swap_space(class: &StressClass) -> Option<String> {
 
 /// Whether a class needs more swap space than there is.
 pub fn needs_swap_file(class: &StressClass) -> bool {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    swap::free(&swaps) < class.swap_mib << 20
+    swap::free(&table("/proc/swaps")) < class.swap_mib << 20
 }
 
 /// Where a stretch begins over which it is asked how busy the processors are.
