@@ -104,12 +104,17 @@ pub fn free(swaps: &str) -> u64 {
     swaps.lines().skip(1).filter_map(row).sum()
 }
 
-/// Turns off and removes swap files that killed loads left, and tells their names.
+/// Swap files in use whose load has ended: it was killed, or the kernel could not take them out of use.
+#[must_use]
+pub fn left() -> Vec<PathBuf> {
+    names(&table()).filter(|path| is_left(path)).collect()
+}
+
+/// Turns off and removes those files, and tells their names.
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
-    let swaps = table();
-    let left = names(&swaps).filter(|path| is_left(path));
-    left.filter(|path| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok()).collect()
+    let is_removed = |path: &PathBuf| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok();
+    left().into_iter().filter(is_removed).collect()
 }
 
 #[cfg(test)]
