@@ -370,7 +370,7 @@ mod tests {
             }
             write_edges(file, edges, &mut StepTime::default()).unwrap();
             assert_eq!(file.cached.metadata().unwrap().len(), 100_000);
-            // 100,000 bytes are 24 blocks and a part: past the file cache, nothing is asked for behind it
+            // 100,000 bytes are 24 blocks and a part: past the file cache, nothing is requested behind it
             let (mut buffer, mut time) = (AlignedBuffer::new(25 * ALIGN), StepTime::default());
             assert_eq!(file.fill(0, buffer.bytes_mut(), 25 * ALIGN, &mut time).unwrap(), 100_000);
             assert_eq!(time.requests, if file.direct.is_some() { 1 } else { 2 });
