@@ -235,6 +235,14 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_room(&needs)?;
     check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
+    if options.direct {
+        // empty files, and the source as it is, tell what a filesystem without direct I/O would tell hours later
+        needs.iter().try_for_each(|(folder, _)| OpenWork::create(folder, true).map(drop))?;
+        if !made {
+            let source = File::open(&options.source).map_err(io(&options.source, "cannot be opened"))?;
+            direct(&source, &options.source)?;
+        }
+    }
     Ok(plan)
 }
 
