@@ -68,6 +68,8 @@ fn what_is_typed_wrongly_is_said_before_anything_is_measured() {
     assert!(wrong(&["baseline", "--only", "procesor"]).contains("did you mean `processor`?"));
     assert!(wrong(&["baseline", "--only", "memory.raed"]).contains("`memory.read`"));
     assert!(wrong(&["baseline", "--disk", "/nowhere/at/all"]).contains("no such folder"));
+    assert!(wrong(&["baseline", "--disk", text(&state)]).contains("a folder; give the name of a new file in it"));
+    assert!(wrong(&["baseline", "--disk", "/dev/null"]).contains("a character device"));
     assert!(wrong(&["baseline", "--sustained", "3s"]).contains("12 s"));
     wrong(&["baseline", "--check", "--replace"]);
 }

@@ -42,3 +42,15 @@ fn rows_are_listed_and_unknown_ones_refused() {
     let text = run(&["experiments", "S9"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("S9.records"));
 }
+
+/// A system's file of this name in the current folder once took the place of the one that is built in.
+#[test]
+fn the_folder_in_which_it_is_started_changes_nothing() {
+    let folder = crate::common::folder("experiments-elsewhere");
+    let systems = folder.join("experiments/systems");
+    std::fs::create_dir_all(&systems).expect("made");
+    std::fs::write(systems.join("nt-stripes.toml"), "nothing = 1\n").expect("written");
+    let mut command = crate::common::command(&["experiments", "S10.one", "--json"]);
+    let answer = crate::common::success(&command.current_dir(&folder).output().expect("runs"));
+    assert!(answer["experiments"][0]["simulated"].as_f64() > Some(10.0), "{answer}");
+}

@@ -29,6 +29,9 @@ fn a_sort_keeps_the_contract_and_leaves_nothing() {
         assert!(run["wall_s"].as_f64() > Some(0.0) && run["verified"] == true && run["rows"] == 50_000, "{run}");
         let bytes: u64 = run["stages"].as_array().unwrap().iter().map(|s| s["write"]["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, 5_000_000 * (1 + run["passes"].as_u64().unwrap()));
+        let of_first = |field: &str| run["stages"][0][field]["bytes"].as_u64().unwrap() as f64;
+        let rate = (of_first("read") + of_first("write")) / run["stages"][0]["wall_s"].as_f64().unwrap();
+        assert!((run["stages"][0]["bytes_per_s"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{run}");
     }
     assert!(is_empty(&folder));
 }
@@ -68,6 +71,12 @@ fn a_result_that_is_kept_is_sorted() {
     let again = diskwright(&sort);
     assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
+    // a file has its own rows
+    for (option, value) in [("--rows", "10"), ("--seed", "2")] {
+        let output = diskwright(&["workload", "sort", "--source", text(&kept), option, value]);
+        let refused = format!("{option} goes with rows that are made");
+        assert!(output.status.code() == Some(2) && said(&output).contains(&refused), "{}", said(&output));
+    }
     // nor is a link followed, wherever it leads
     let link = folder.join("link");
     std::os::unix::fs::symlink("nowhere", &link).expect("made");
@@ -80,12 +89,14 @@ fn a_result_that_is_kept_is_sorted() {
 fn what_cannot_be_done_is_refused_before_anything_is_written() {
     let folder = folder("workload-refused");
     let dir = text(&folder);
-    let cases: [(&[&str], i32, &str); 17] = [
+    let cases: [(&[&str], i32, &str); 19] = [
         (&["sort", "--rows", "1000G", "--memory", "1G", "--source", dir], 1, "nothing was written"),
         (&["sort", "--memory", "20K", "--source", dir], 2, "needs at least"),
         (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
         (&["sort", "--row-size", "12", "--source", dir], 2, "a row of 12 bytes"),
         (&["sort", "--source", "/no/such/folder"], 2, "no such folder"),
+        (&["sort", "--source", dir, "--work", "/no/such/folder"], 2, "/no/such/folder: there is no such folder"),
+        (&["sort", "--source", dir, "--target", "/dev/null"], 2, "/dev/null: there is no such folder"),
         (&["sort", "--places", &format!("{dir},{dir}")], 2, "they count as one place"),
         (&["transactions", "--dir", "/no/such/folder"], 2, "no such folder"),
         (&["load", "--dir", dir, "--size", "1000000G"], 1, "nothing was written"),

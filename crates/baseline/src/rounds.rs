@@ -114,7 +114,7 @@ impl OngoingFigure {
 /// Measures. `progress` is called after each value; `watch` looks once a round.
 ///
 /// # Errors
-/// When it was stopped, the system refused, or the same work gave two results.
+/// When it was stopped, the system refused what it had allowed before, or the same work gave two results.
 pub fn measure(
     plan: &BaselinePlan,
     sizes: &WorkingSizes,
@@ -129,8 +129,10 @@ pub fn measure(
         go_on()?;
         match timing::calibrate(planned.figure, sizes, planned.threads, plan.target) {
             Ok(rounds) => ongoing.push(OngoingFigure { planned, rounds, sum: None, values: Vec::new() }),
-            Err(BaselineError::Cannot(because)) => {
-                skipped.push(SkippedFigure { id: planned.figure.id.into(), threads: planned.threads, because });
+            // what the system refuses for one figure (no loopback device, a call that a sandbox lacks) ends no other
+            Err(error @ (BaselineError::Cannot(_) | BaselineError::Io { .. })) => {
+                let (id, because) = (planned.figure.id.into(), error.to_string());
+                skipped.push(SkippedFigure { id, threads: planned.threads, because });
             }
             Err(error) => return Err(error),
         }
@@ -157,8 +159,11 @@ pub fn measure(
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
-    use crate::figure::chosen;
+    use crate::figure::{FigureKind, chosen};
+    use crate::kernel::{ThreadShare, WorkKernel};
 
     #[test]
     fn threads_go_beyond_the_processors() {
@@ -197,5 +202,29 @@ mod tests {
         let mut watch = CircumstanceWatch::start(std::path::Path::new("/"));
         let (figures, skipped) = measure(&plan, &sizes, &mut watch, &AtomicBool::new(false), &|_| {}).expect("done");
         assert!(figures.is_empty() && skipped[0].because.contains("memory"), "{skipped:?}");
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_skipped_and_the_others_are_measured() {
+        fn make(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+            Err(crate::io("connecting over the loopback device")(std::io::Error::from(ErrorKind::NetworkUnreachable)))
+        }
+        static REFUSED: FigureDefinition = FigureDefinition {
+            id: "network.loopback",
+            title: "loopback TCP",
+            unit: "bytes_per_s",
+            kind: FigureKind::Rate,
+            counts: ThreadCounts::One,
+            method: 1,
+            make,
+        };
+        let mut figures = chosen("kernel.system_call");
+        figures.insert(0, &REFUSED);
+        let plan = BaselinePlan { target: Duration::from_micros(100), ..BaselinePlan::check(&figures) };
+        let mut watch = CircumstanceWatch::start(std::path::Path::new("/"));
+        let sizes = WorkingSizes::default();
+        let (figures, skipped) = measure(&plan, &sizes, &mut watch, &AtomicBool::new(false), &|_| {}).expect("done");
+        assert_eq!((figures.len(), figures[0].id.as_str()), (1, "kernel.system_call"));
+        assert!(skipped[0].because.starts_with("connecting over the loopback device: "), "{skipped:?}");
     }
 }

@@ -92,7 +92,9 @@ pub fn keep(
         (None, _) => first(document, None),
     };
     let path = file(folder, host);
-    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let part = path.with_extension("part");
+    // what a killed one left: by the lock, nobody else writes it now
+    let _ = fs::remove_file(&part);
     let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
     if written.is_err() {
         let _ = fs::remove_file(&part);
@@ -160,6 +162,15 @@ mod tests {
         assert!(keep(root.path(), &measured("db1", "1"), None, false).is_err());
         keep(root.path(), &measured("db1", "1"), None, true).expect("replaced");
         assert!(load(root.path(), "db1").expect("read").is_some());
+    }
+
+    #[test]
+    fn what_a_killed_one_left_is_removed() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::write(file(root.path(), "db1").with_extension("part"), "{").expect("written");
+        keep(root.path(), &measured("db1", "1"), None, false).expect("kept");
+        let names: Vec<_> = fs::read_dir(root.path()).expect("read").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["db1.json"]);
     }
 
     #[test]

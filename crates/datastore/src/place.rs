@@ -20,7 +20,7 @@ pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
     if major > 0 {
         return Ok((major, minor));
     }
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = diskwright_hostfiles::mounts::table("/proc/self/mountinfo");
     let source = std::fs::canonicalize(dir).ok().and_then(|dir| mounted(&table, &dir));
     let bears = source.and_then(|source| std::fs::metadata(source).ok()).map(|file| split(file.rdev()));
     Ok(bears.filter(|(major, _)| *major > 0).unwrap_or((major, minor)))

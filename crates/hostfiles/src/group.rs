@@ -43,9 +43,8 @@ impl OwnGroup {
     /// That of a controller (`cpu`, `memory`), on a machine below a folder: `/` for this one.
     #[must_use]
     pub fn of(machine: &Path, controller: &str) -> Option<OwnGroup> {
-        let read = |path: &str| fs::read_to_string(machine.join(path)).ok();
-        let mount = mount(&read("proc/self/mountinfo")?, controller)?;
-        let groups = read("proc/self/cgroup")?;
+        let mount = mount(&mounts::table(machine.join("proc/self/mountinfo")), controller)?;
+        let groups = mounts::table(machine.join("proc/self/cgroup"));
         let path = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -204,6 +203,17 @@ mod tests {
         assert_eq!(memory_available(root.path()), Some(0));
         let own = OwnGroup::of(root.path(), "memory").unwrap();
         assert!(own.folder().ends_with("app/web") && own.folders().count() == 3 && is_limited(root.path()));
+    }
+
+    /// The kernel writes the bytes of a name as they are: here a disk that is mounted at a name in Latin-1.
+    #[test]
+    fn a_mount_whose_name_is_no_text_hides_no_limit() {
+        let root = machine(&[VERSION_2, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "1000\n")]);
+        fs::write(root.path().join("sys/fs/cgroup/memory.current"), "400\n").unwrap();
+        let mut table = b"29 23 8:17 / /mnt/B\xf6se rw - ext4 /dev/sdb1 rw\n".to_vec();
+        table.extend_from_slice(VERSION_2.1.as_bytes());
+        fs::write(root.path().join("proc/self/mountinfo"), table).unwrap();
+        assert_eq!(memory_room(root.path()), Some(600));
     }
 
     #[test]

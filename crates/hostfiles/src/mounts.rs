@@ -1,8 +1,16 @@
 //! The kernel's table of mounts (`/proc/self/mountinfo`), and how the kernel writes paths in its tables.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+/// A table of the kernel as text; empty where it cannot be read. Names in it may hold any bytes: what is no text is
+/// replaced, so that one such name hides no other row.
+#[must_use]
+pub fn table(path: impl AsRef<Path>) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
 
 /// A path as the kernel writes it in its tables: blanks and backslashes are octal (`\040`).
 #[must_use]

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use rustix::fs::{StatVfs, fstatvfs};
 
-use crate::mounts::holding;
+use crate::mounts::{holding, table};
 
 /// The most that is kept free.
 const MOST_RESERVE: u64 = 1 << 30;
@@ -63,8 +63,7 @@ impl FilesystemKey {
         let device = fs::metadata(path)?.dev();
         // only filesystems without a device of their own can have several numbers
         if rustix::fs::major(device) == 0
-            && let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo")
-            && let Some(source) = btrfs_source(&mounts, &fs::canonicalize(path)?)
+            && let Some(source) = btrfs_source(&table("/proc/self/mountinfo"), &fs::canonicalize(path)?)
         {
             return Ok(FilesystemKey::Source(source));
         }

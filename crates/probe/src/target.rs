@@ -175,7 +175,7 @@ impl ProbeTarget {
 }
 
 /// Why something is not measured at all.
-fn unfit(found: &Metadata) -> Option<&'static str> {
+pub fn unfit(found: &Metadata) -> Option<&'static str> {
     let kind = found.file_type();
     if kind.is_dir() {
         Some("a folder; give the name of a new file in it, which is created, filled and removed")

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use diskwright_hostfiles::group::{self, OwnGroup};
+use diskwright_hostfiles::mounts;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
@@ -52,7 +53,7 @@ impl CgroupPlace {
     /// That of this machine: below the groups of this process where those have limits, so that they bind a load, too.
     #[must_use]
     pub fn here() -> CgroupPlace {
-        let place = CgroupPlace::of(&fs::read_to_string("/proc/self/mounts").unwrap_or_default());
+        let place = CgroupPlace::of(&mounts::table("/proc/self/mounts"));
         let machine = Path::new("/");
         if group::is_limited(machine) { place.within(machine) } else { place }
     }

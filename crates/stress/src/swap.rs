@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use diskwright_hostfiles::mounts::unescaped_path;
+use diskwright_hostfiles::mounts::{self, unescaped_path};
 use diskwright_hostfiles::program;
 use diskwright_workload::files::{WorkFile, is_left};
 
@@ -66,7 +66,7 @@ impl Drop for SwapFile {
 
 /// The kernel's table of swap areas.
 fn table() -> String {
-    fs::read_to_string("/proc/swaps").unwrap_or_default()
+    mounts::table("/proc/swaps")
 }
 
 /// Names of swap areas in that table.
@@ -75,7 +75,8 @@ fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
-    names(swaps).any(|name| name == path)
+    // what is no text is replaced in the table
+    names(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
 }
 
 /// Runs a program of the system on a swap file.
@@ -103,12 +104,17 @@ pub fn free(swaps: &str) -> u64 {
     swaps.lines().skip(1).filter_map(row).sum()
 }
 
-/// Turns off and removes swap files that killed loads left, and tells their names.
+/// Swap files in use whose load has ended: it was killed, or the kernel could not take them out of use.
+#[must_use]
+pub fn left() -> Vec<PathBuf> {
+    names(&table()).filter(|path| is_left(path)).collect()
+}
+
+/// Turns off and removes those files, and tells their names.
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
-    let swaps = table();
-    let left = names(&swaps).filter(|path| is_left(path));
-    left.filter(|path| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok()).collect()
+    let is_removed = |path: &PathBuf| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok();
+    left().into_iter().filter(is_removed).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, Advice, FlockOperation, Mode, OFlags, access};
 
 use diskwright_hostfiles::room::{DiskSpace, FilesystemKey};
 
@@ -272,6 +272,21 @@ fn empty(path: &Path) -> std::io::Result<()> {
     }
     std::fs::remove_file(path.join(LOCK))?;
     std::fs::remove_dir(path)
+}
+
+/// Refuses a folder in which no file can be made, before other files of the same work are written.
+///
+/// # Errors
+/// Names the folder.
+pub fn check_folder(folder: &Path) -> Result<(), WorkError> {
+    let why = if !folder.is_dir() {
+        "there is no such folder"
+    } else if access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        "no file can be made there"
+    } else {
+        return Ok(());
+    };
+    Err(WorkError::Usage(format!("{}: {why}", folder.display())))
 }
 
 /// Refuses work for which a filesystem has no room. Needs of folders on one filesystem add up.

@@ -83,6 +83,8 @@ fn past_the_file_cache() {
             && what.contains("direct")
         {
             println!("skipped: no direct I/O in {}", folder.path().display());
+            // and so it is said before the rows are made
+            assert!(check(&options).is_err_and(|error| error.to_string().contains("try --buffered")));
             return;
         }
         let _ = std::fs::remove_file(folder.path().join("sorted"));

@@ -65,7 +65,7 @@ fn loads_and_scans() {
 #[test]
 fn files_of_a_server_and_of_a_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let server = FileServer(FileTree::create(&tree(), folder.path(), &GO_ON).unwrap());
+    let server = FileServer::new(FileTree::create(&tree(), folder.path(), &GO_ON).unwrap());
     work(&server);
     server.0.verify(&GO_ON).unwrap();
     drop(server);

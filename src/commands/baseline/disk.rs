@@ -5,17 +5,22 @@ use std::process::{Command, Stdio};
 
 use diskwright_baseline::document::{BaselineDisk, DiskFigure};
 use diskwright_probe::profile::{MeasurementContext, Profile};
+use diskwright_probe::target::unfit;
 use diskwright_results::document::ProbeDocument;
 
 use crate::commands::{Failure, output};
 
-/// Refuses, before minutes are measured, a target that can neither be read nor made.
+/// Refuses, before minutes are measured, a target that can neither be measured nor made.
 pub fn check(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if target.exists() || folder.is_dir() {
-        return Ok(());
+    let because = match std::fs::metadata(target) {
+        Ok(found) => unfit(&found),
+        Err(_) => (!folder.is_dir()).then_some("there is no such folder"),
+    };
+    match because {
+        None => Ok(()),
+        Some(because) => Err(Failure::Usage(format!("--disk {}: {because}", output::name(target.display())))),
     }
-    Err(Failure::Usage(format!("--disk {}: there is no such folder", output::name(target.display()))))
 }
 
 /// Measures a target; the device's profile is saved as always.

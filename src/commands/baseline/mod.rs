@@ -7,11 +7,12 @@ pub mod sides;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::units::{parse_duration, parse_share};
+use diskwright_baseline::BaselineError;
 use diskwright_baseline::circumstances::CircumstanceWatch;
 use diskwright_baseline::compare::{BaselineComparison, compare};
 use diskwright_baseline::document::{BaselineDocument, SCHEMA, ThreadScaling};
@@ -159,6 +160,10 @@ fn measure(
         }
     };
     let disk = arguments.disk.as_deref().map(disk::measure).transpose()?;
+    // a signal to this process alone does not end the probe; nothing is kept all the same
+    if stop.load(Ordering::Relaxed) {
+        return Err(BaselineError::Stopped.into());
+    }
     Ok(BaselineDocument {
         schema: SCHEMA.into(),
         measured,

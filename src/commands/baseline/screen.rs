@@ -115,7 +115,9 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
     if seen.steal_share.is_none() {
         meanwhile.push("steal and other programs unknown".into());
     } else if meanwhile.is_empty() {
-        meanwhile.push("steal and other programs below 1 %, no limits seen".into());
+        meanwhile.push("steal and other programs below 1 %".into());
+        // known in a control group only; a limit that bound nothing is one all the same
+        meanwhile.extend(seen.throttled_s.map(|_| "never throttled".to_owned()));
     }
     if let Some(clock) = seen.frequency_hz.or(seen.clock_hz) {
         let hertz = |value: f64| format!("{:.2}", value / 1e9);
@@ -201,5 +203,13 @@ mod tests {
         };
         assert!(meanwhile(None).starts_with("Meanwhile: steal and other programs unknown."), "{}", meanwhile(None));
         assert!(meanwhile(Some(0.004)).contains("below 1 %") && meanwhile(Some(0.5)).contains("steal at 50 %"));
+        // a limit that was there and bound nothing is not "no limit"
+        let mut limited = BaselineDocument::default();
+        limited.machine.processor_limit = Some("400000 100000".into());
+        let seen = &mut limited.circumstances;
+        (seen.steal_share, seen.others_share, seen.throttled_s) = (Some(0.0), Some(0.0), Some(0.0));
+        let notes = notes(&limited).join("\n");
+        assert!(notes.contains("control group: 4 of") && notes.contains("never throttled"), "{notes}");
+        assert!(!notes.contains("no limit"), "{notes}");
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use diskwright_baseline::circumstances::processor_times;
-use diskwright_counters::live::mountinfo;
+use diskwright_counters::live::mountinfo::{self, Mount};
+use diskwright_hostfiles::mounts::table;
 use diskwright_hostfiles::{group, program};
 use diskwright_stress::cgroup::CgroupPlace;
 use diskwright_stress::class::StressClass;
@@ -58,9 +59,14 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
         return Some(error.to_string());
     }
     let whole = fs::canonicalize(folder).ok()?;
-    let mounts = mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default());
-    let mount = mountinfo::of_path(&mounts, whole.to_str()?)?;
-    let place = whole.display();
+    not_on_disk(&mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()), &whole)
+}
+
+/// Why a folder does not lie on a disk of this machine.
+fn not_on_disk(mounts: &[Mount], folder: &Path) -> Option<String> {
+    // a name may hold any bytes; the table has what is no text in the same form
+    let mount = mountinfo::of_path(mounts, &folder.to_string_lossy())?;
+    let place = folder.display();
     if mount.is_memory() {
         return Some(format!("{place} is in memory ({}); give a folder on a disk with --dir", mount.kind));
     }
@@ -82,8 +88,7 @@ fn swap_space(class: &StressClass) -> Option<String> {
 
 /// Whether a class needs more swap space than there is.
 pub fn needs_swap_file(class: &StressClass) -> bool {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    swap::free(&swaps) < class.swap_mib << 20
+    swap::free(&table("/proc/swaps")) < class.swap_mib << 20
 }
 
 /// Where a stretch begins over which it is asked how busy the processors are.
@@ -113,7 +118,23 @@ fn share_used(before: (f64, f64, f64), after: (f64, f64, f64)) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::share_used;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_in_memory_or_on_another_machine_is_refused_whatever_its_name() {
+        let mounts = mountinfo::parse(
+            b"25 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 25 0:26 / /mem rw - tmpfs tmpfs rw\n\
+              31 25 0:27 / /far\xff rw - nfs4 server:/x rw\n",
+        );
+        let refused = |name: &[u8]| not_on_disk(&mounts, Path::new(OsStr::from_bytes(name)));
+        assert_eq!([refused(b"/data"), refused(b"/data/\xfc")], [None, None]);
+        assert!(refused(b"/mem/a").is_some_and(|why| why.contains("is in memory (tmpfs)")));
+        assert!(refused(b"/mem/\xfc").is_some_and(|why| why.contains("is in memory (tmpfs)")));
+        assert!(refused(b"/far\xff/a").is_some_and(|why| why.contains("not on a disk of this machine (nfs4)")));
+    }
 
     #[test]
     fn idle_and_waiting_are_not_used() {

@@ -156,15 +156,38 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     } else {
         output::text(&held.text())?
     }
+    let left = swap::left();
     match &held.stopped {
-        None => Ok(()),
+        None if left.is_empty() => Ok(()),
+        None => {
+            output::note(left_behind(&left));
+            Ok(())
+        }
         // what was reached until then is on the screen
-        Some(reason) => Err(Failure::Failed(format!("stopped: {reason}; nothing was left behind"))),
+        Some(reason) => Err(Failure::Failed(format!("stopped: {reason}; {}", left_behind(&left)))),
     }
+}
+
+/// What is left of a load that has ended, by the swap files that are still in use.
+fn left_behind(swap_files: &[PathBuf]) -> String {
+    let Some(path) = swap_files.first() else { return "nothing was left behind".into() };
+    format!("{} is still in use as swap space; the next `stress` removes it", output::name(path.display()))
 }
 
 fn advance(progress: &ProgressBar, since: Option<Instant>) {
     if let Some(since) = since {
         progress.set_position(since.elapsed().as_millis() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_behind;
+
+    #[test]
+    fn a_swap_file_that_stays_is_named() {
+        assert_eq!(left_behind(&[]), "nothing was left behind");
+        let left = left_behind(&["/data/.diskwright-work-7-0".into()]);
+        assert!(left.starts_with("/data/.diskwright-work-7-0 is still in use as swap space"), "{left}");
     }
 }

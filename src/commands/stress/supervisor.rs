@@ -11,10 +11,10 @@ use diskwright_stress::cgroup::{CgroupPlace, LoadGroup};
 use diskwright_stress::class::StressClass;
 use diskwright_stress::run::{LoadOutcome, LoadScale};
 use diskwright_stress::safety::SafetyWatch;
-use diskwright_stress::swap::SwapFile;
+use diskwright_stress::swap::{self, SwapFile};
 use serde::{Deserialize, Serialize};
 
-use super::{failure, machine};
+use super::{failure, left_behind, machine};
 use crate::commands::priority::RunsFirst;
 use crate::commands::{Failure, output};
 
@@ -175,7 +175,9 @@ impl StressRun {
                 // a signal alone does not say whose it was
                 let reason = self.group.as_ref().and_then(LoadGroup::death);
                 let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
-                Failure::Failed(format!("the load died ({reason}); nothing was left behind"))
+                // the load is gone, and what it swapped out with it
+                self.swap = None;
+                Failure::Failed(format!("the load died ({reason}); {}", left_behind(&swap::left())))
             }
             Err(error) => error.into(),
         }

@@ -9,11 +9,12 @@ use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
 use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::run::{LoadOutcome, LoadScale};
+use diskwright_stress::swap;
 use serde_json::json;
 
 use super::machine::ProcessorUse;
 use super::supervisor::{StressRequest, StressRun, WorkerEvent};
-use super::{Arguments, WATCHED, failure, machine, screen, sweep};
+use super::{Arguments, WATCHED, failure, left_behind, machine, screen, sweep};
 use crate::commands::live::{self, Pacer, nap};
 use crate::commands::priority::RunsFirst;
 use crate::commands::workload::stop_flag;
@@ -84,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::text(&screen::trials(&trials))?
     }
     if stop.load(Ordering::Relaxed) {
-        return Err(Failure::Failed("interrupted; nothing was left behind".into()));
+        return Err(Failure::Failed(format!("interrupted; {}", left_behind(&swap::left()))));
     }
     if trials.iter().any(StressTrial::is_bad) { Err(Failure::Told(1)) } else { Ok(()) }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use diskwright_base::units::parse_size;
 use diskwright_workload::files::same_place;
-use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
+use diskwright_workload::sort::plan::{BESIDE_ROW, MOST_THREADS, MergePlan, SortSize, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
 use indicatif::ProgressBar;
@@ -18,9 +18,9 @@ use crate::commands::{Failure, output, output_file};
 /// Arguments of `workload sort`.
 #[derive(Args)]
 pub struct SortArguments {
-    /// Number of rows to make and sort
-    #[arg(long, default_value = "1000000", value_parser = count, value_name = "ROWS")]
-    rows: u64,
+    /// Number of rows to make and sort; by default 1000000
+    #[arg(long, value_parser = count, value_name = "ROWS")]
+    rows: Option<u64>,
     /// Size of a row, including its line end
     #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
     row_size: u64,
@@ -44,7 +44,7 @@ pub struct SortArguments {
     /// second; also the result in the third; also runs in the second and fourth
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["source", "work", "target"], value_name = "DIR,…")]
     places: Vec<PathBuf>,
-    /// Number of threads, which share the memory; by default one per processor
+    /// Number of threads, which share the memory; by default one per processor, at most 256
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
     /// Use the file cache (the default)
@@ -62,9 +62,9 @@ pub struct SortArguments {
     /// Do not wait for the result to reach its device
     #[arg(long)]
     no_sync: bool,
-    /// Seed for the rows
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Seed for the rows; by default 1
+    #[arg(long)]
+    seed: Option<u64>,
     /// Keep the sorted rows in this file, which must not exist
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -75,6 +75,9 @@ pub struct SortArguments {
     #[arg(long)]
     json: bool,
 }
+
+/// Rows that are made where nobody says how many.
+const USUAL_ROWS: u64 = 1_000_000;
 
 /// A number of rows: `1000000`, `10M` (millions).
 fn count(text: &str) -> Result<u64, String> {
@@ -107,12 +110,16 @@ impl SortArguments {
         if !source.exists() {
             return Err(Failure::Usage(format!("{}: there is no such folder or file", output::name(source.display()))));
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let for_made = [("--rows", self.rows.is_some()), ("--seed", self.seed.is_some())];
+        if let Some((option, _)) = for_made.into_iter().find(|(_, given)| *given && !source.is_dir()) {
+            let file = output::name(source.display());
+            return Err(Failure::Usage(format!("{option} goes with rows that are made; {file} has its own")));
+        }
         Ok(SortOptions {
-            rows: self.rows,
+            rows: self.rows.unwrap_or(USUAL_ROWS),
             shape: RowShape { row: size(self.row_size), key: size(self.key_size) },
             memory,
-            threads: self.threads.map_or(processors, |threads| threads as usize),
+            threads: self.threads.map_or_else(usual_threads, |threads| threads as usize),
             work: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
             target: self.target.clone().unwrap_or(folder),
             source,
@@ -120,7 +127,7 @@ impl SortArguments {
             request: size(self.request.unwrap_or(0)),
             merge_request: size(self.merge_request.unwrap_or(0)),
             sync: !self.no_sync,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(1),
             keep: self.keep.clone(),
         })
     }
@@ -160,6 +167,17 @@ impl SortArguments {
     }
 }
 
+/// A thread for each processor, but no more than a sort takes.
+fn usual_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
+/// So many threads, or fewer where the memory of a sort is too little for the runs and merges of each.
+fn threads_within(most: usize, size: &SortSize) -> Option<u32> {
+    let fits = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
+    (1..=most).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
+}
+
 fn places(count: usize) -> String {
     if count == 1 { "1 place".into() } else { format!("{count} places") }
 }
@@ -177,8 +195,11 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
     let by_memory = folders.len() == 1;
     let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
     memory.dedup();
+    // all sorts of a sweep have the same threads, as many as the least memory is enough for
+    let least = memory.iter().copied().min().unwrap_or_default();
+    let size = SortSize { rows, shape, memory: least, threads: 1, request: 0, merge_request: 0, direct: !buffered };
     run(&SortArguments {
-        rows,
+        rows: Some(rows),
         row_size: shape.row as u64,
         key_size: shape.key as u64,
         memory,
@@ -186,13 +207,13 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
         work: Vec::new(),
         target: None,
         places: if by_memory { Vec::new() } else { folders.to_vec() },
-        threads: None,
+        threads: threads_within(usual_threads(), &size),
         buffered,
         direct: !buffered,
         request: None,
         merge_request: None,
         no_sync: false,
-        seed,
+        seed: Some(seed),
         keep: None,
         svg: None,
         json,
@@ -299,7 +320,10 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use diskwright_workload::sort::plan::{MergePlan, SortSize};
+    use diskwright_workload::sort::rows::RowShape;
+
+    use super::{count, threads_within};
 
     #[test]
     fn numbers_of_rows_as_people_write_them() {
@@ -307,5 +331,16 @@ mod tests {
         for wrong in ["", "M", "0", "-1", "1.5M", "99999999999999999999G"] {
             assert!(count(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The least memory of the usual sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
+    #[test]
+    fn a_sweep_has_no_more_threads_than_its_least_memory_is_enough_for() {
+        let shape = RowShape { row: 100, key: 10 };
+        let (rows, memory) = (2_000_000, 1_835_008);
+        let size = SortSize { rows, shape, memory, threads: 64, request: 0, merge_request: 0, direct: true };
+        assert!(MergePlan::new(&size).is_err());
+        assert_eq!([4, 64].map(|most| threads_within(most, &size)), [Some(4), Some(13)]);
+        assert_eq!(threads_within(64, &SortSize { memory: 1000, ..size }), None);
     }
 }

@@ -114,7 +114,16 @@ fn one(outcome: &SortOutcome) -> String {
             ),
         }
     );
-    out + &stages(outcome).render(&style)
+    out += &stages(outcome).render(&style);
+    out + &rates(outcome)
+}
+
+/// The rates of the stages that move bytes, in a sentence: beside the times, the table would be wider than 80 columns.
+fn rates(outcome: &SortOutcome) -> String {
+    let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
+    let rate = |stage: &StageTime| format!("{} {}", stage.name, display(stage.bytes_per_s, "bytes_per_s"));
+    let each = moving.map(rate).collect::<Vec<_>>().join(", ");
+    if each.is_empty() { each } else { output::paragraph(&format!("Read and written in a second: {each}.")) }
 }
 
 /// Stage by stage: bytes, and where the threads' time went.
@@ -124,7 +133,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let threads = outcome.threads as f64;
-    for StageTime { name, wall_s, steps } in &outcome.stages {
+    for StageTime { name, wall_s, steps, .. } in &outcome.stages {
         let each = |thread_s: f64| display(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
         table.row([
@@ -164,21 +173,23 @@ fn several(runs: &[PlacedSort]) -> TextTable {
     table
 }
 
-/// Time against memory, or against the number of places.
+/// Time against memory, against the number of places, or, of sorts that differ in neither, in their order.
 pub fn chart(runs: &[PlacedSort]) -> Curves {
-    let by_memory = runs.windows(2).any(|two| two[0].outcome.memory_bytes != two[1].outcome.memory_bytes);
+    let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
+    let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
+    let by_place = differ(|a, b| (&a.options.work, &a.options.target) != (&b.options.work, &b.options.target));
     let place = |(number, run): (usize, &PlacedSort)| {
         let x = if by_memory { run.outcome.memory_bytes as f64 } else { number as f64 + 1.0 };
         CurvePoint { x, y: run.outcome.wall_s, interval: None }
     };
     let mut points: Vec<CurvePoint> = runs.iter().enumerate().map(place).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let x = if by_memory {
-        Axis { words: "Memory for the sort".into(), unit: "bytes".into(), scale: AxisScale::Log }
-    } else {
-        Axis { words: "Places: source, runs, result".into(), unit: "count".into(), scale: AxisScale::Linear }
+    let (title, words, unit, scale) = match (by_memory, by_place) {
+        (true, _) => ("Time of the sort by memory", "Memory for the sort", "bytes", AxisScale::Log),
+        (false, true) => ("Time of the sort by placement", "Places: source, runs, result", "count", AxisScale::Linear),
+        (false, false) => ("Time of the sort", "Sort", "count", AxisScale::Linear),
     };
-    let title = if by_memory { "Time of the sort by memory" } else { "Time of the sort by placement" };
+    let x = Axis { words: words.into(), unit: unit.into(), scale };
     let y = Axis { words: "Time".into(), unit: "s".into(), scale: AxisScale::Linear };
     let mut lines = vec![ChartCurve { name: String::new(), points }];
     if by_memory && let Some(first) = runs.first() {
@@ -249,6 +260,32 @@ mod tests {
         assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
         assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
         assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
+    }
+
+    #[test]
+    fn stages_that_move_bytes_have_their_rate() {
+        let mut sort = run(1 << 20, 2.0).outcome;
+        assert_eq!(rates(&sort), "");
+        let stage = |name: &str, bytes_per_s: f64| {
+            let steps = diskwright_workload::sort::SortSteps::default();
+            StageTime { name: name.into(), wall_s: 2.0, bytes_per_s, steps }
+        };
+        sort.stages = vec![stage("form runs", 5e7), stage("sync", 0.0), stage("final merge", 2e8)];
+        let [form, merge] = [5e7, 2e8].map(|rate| display(rate, "bytes_per_s"));
+        let words = rates(&sort).replace('\n', " ");
+        assert_eq!(words, format!("Read and written in a second: form runs {form}, final merge {merge}. "));
+    }
+
+    #[test]
+    fn the_chart_says_what_differs_between_the_sorts() {
+        let words = |sorts: &[PlacedSort]| chart(sorts).x.words;
+        let mut placed = run(1 << 20, 2.0);
+        placed.options.work = vec!["y".into()];
+        assert_eq!(words(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]), "Memory for the sort");
+        assert_eq!(words(&[run(1 << 20, 3.0), placed]), "Places: source, runs, result");
+        // the same sort several times, and one alone
+        assert_eq!(words(&[run(1 << 20, 3.0), run(1 << 20, 2.0)]), "Sort");
+        assert_eq!(words(&[run(1 << 20, 3.0)]), "Sort");
     }
 
     #[test]

@@ -177,7 +177,7 @@ pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "files",
         common,
-        make: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer),
+        make: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer::new),
         verify: Some(&|server: &FileServer, stop| server.0.verify(stop)),
         needs: vec![(common.dir.clone(), FileTree::needed(&options))],
     })

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, CWD};
+use rustix::fs::{Access, AtFlags, CWD, StatxFlags, statx};
 
 use super::blocks::RowFile;
 use super::rows::{OrderCheck, RowShape};
@@ -52,11 +52,27 @@ pub(super) fn can_keep(name: &Path, target: &Path) -> Result<(), WorkError> {
     if name.file_name().is_none() || rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return refused("no file can be made there");
     }
-    if found.dev() != std::fs::metadata(target).map_err(io(target, "cannot be examined"))?.dev() {
-        let why = format!("the result stays where it was written, on the filesystem of {}", target.display());
-        return refused(&format!("{why}; choose a name there, or another --target"));
+    let there = std::fs::metadata(target).map_err(io(target, "cannot be examined"))?;
+    let mounts = mount(folder).zip(mount(target));
+    let Some(place) = other_place(found.dev() == there.dev(), mounts) else { return Ok(()) };
+    let why = format!("the result stays where it was written, {place} of {}", target.display());
+    refused(&format!("{why}; choose a name there, or another --target"))
+}
+
+/// What a name and the result must share and do not. The kernel gives no file a name in another mount of its
+/// filesystem (a bind mount, a container's volume).
+fn other_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
+    match mounts {
+        _ if !is_same_filesystem => Some("on the filesystem"),
+        Some((name, result)) if name != result => Some("in the mount"),
+        _ => None,
     }
-    Ok(())
+}
+
+/// The number of the mount on which a path lies; kernels before 5.8 do not tell.
+fn mount(path: &Path) -> Option<u64> {
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID).then_some(found.stx_mnt_id)
 }
 
 /// Gives the result a name.
@@ -64,4 +80,20 @@ pub(super) fn keep(file: &File, name: &Path) -> Result<(), WorkError> {
     let open = diskwright_hostfiles::private::again(file.as_fd());
     rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(io(name, "cannot be made"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_in_the_mount_of_the_result_only() {
+        let (folder, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        can_keep(&folder.path().join("rows"), below.path()).unwrap();
+        assert!(mount(folder.path()).is_none_or(|own| mount(Path::new("/proc")) != Some(own)));
+        let error = can_keep(&folder.path().join("rows"), Path::new("/proc")).unwrap_err().to_string();
+        assert!(error.contains("on the filesystem of /proc; choose a name there"), "{error}");
+        assert_eq!(other_place(true, Some((31, 32))), Some("in the mount"));
+        assert_eq!([Some((31, 31)), None].map(|mounts| other_place(true, mounts)), [None; 2]);
+    }
 }

@@ -23,7 +23,7 @@ use diskwright_hostfiles::group;
 use serde::Serialize;
 
 use crate::clock::StepTime;
-use crate::files::{WorkFile, check_room, direct};
+use crate::files::{WorkFile, check_folder, check_room, direct};
 use crate::{WorkError, io, no_thread};
 use blocks::RowFile;
 use merge::MergeJob;
@@ -89,6 +89,8 @@ pub struct StageTime {
     pub name: String,
     /// From its begin to its end, s.
     pub wall_s: f64,
+    /// Bytes read and written in a second of that.
+    pub bytes_per_s: f64,
     /// What its threads did.
     #[serde(flatten)]
     pub steps: SortSteps,
@@ -230,8 +232,17 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     if made {
         needs.push((options.source.as_path(), data));
     }
+    needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_room(&needs)?;
     check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
+    if options.direct {
+        // empty files, and the source as it is, tell what a filesystem without direct I/O would tell hours later
+        needs.iter().try_for_each(|(folder, _)| OpenWork::create(folder, true).map(drop))?;
+        if !made {
+            let source = File::open(&options.source).map_err(io(&options.source, "cannot be opened"))?;
+            direct(&source, &options.source)?;
+        }
+    }
     Ok(plan)
 }
 
@@ -371,7 +382,10 @@ impl Stages {
     ) -> Result<T, WorkError> {
         let begun = Instant::now();
         let (result, steps) = stage()?;
-        self.0.push(StageTime { name: name.into(), wall_s: begun.elapsed().as_secs_f64(), steps });
+        // the clock may stand still during a stage that does next to nothing
+        let wall_s = begun.elapsed().as_secs_f64().max(1e-9);
+        let bytes_per_s = (steps.read.bytes + steps.write.bytes) as f64 / wall_s;
+        self.0.push(StageTime { name: name.into(), wall_s, bytes_per_s, steps });
         Ok(result)
     }
 }

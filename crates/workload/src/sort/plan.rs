@@ -14,6 +14,8 @@ pub const BESIDE_ROW: usize = 16;
 const LEAST_REQUEST: usize = 16 << 10;
 /// The usual request, bytes.
 const USUAL_REQUEST: usize = 1 << 20;
+/// Most threads.
+pub const MOST_THREADS: usize = 256;
 /// Most rows of a run: their numbers in memory have 32 bits.
 const MOST_ROWS: u64 = u32::MAX as u64;
 /// Most runs: each has a place in memory.
@@ -64,12 +66,13 @@ impl MergePlan {
     /// Where the memory is too small, with the least that would do.
     pub fn new(size: &SortSize) -> Result<MergePlan, WorkError> {
         size.shape.check().map_err(WorkError::Usage)?;
-        if size.rows == 0 || size.threads == 0 || size.threads > 256 {
+        let SortSize { rows, threads, .. } = *size;
+        if rows == 0 || !(1..=MOST_THREADS).contains(&threads) {
             let why =
-                format!("{} rows by {} threads; expected at least a row and 1 to 256 threads", size.rows, size.threads);
+                format!("{rows} rows by {threads} threads; expected at least a row and 1 to {MOST_THREADS} threads");
             return Err(WorkError::Usage(why));
         }
-        let threads = size.threads.min(size.rows.div_ceil(1024) as usize).max(1);
+        let threads = threads.min(rows.div_ceil(1024) as usize).max(1);
         let each = size.memory / threads as u64;
         let request = request(size.request, each, "request")?;
         let row = size.shape.row as u64;
