@@ -126,7 +126,7 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
     }
     if let Some(processors) = document.machine.limit_processors() {
         let count = digits(processors);
-        lines.push(format!("The limit of this program's control group: {count} of the machine's processors."));
+        lines.push(format!("The cgroup of this program may use at most {count} of the machine's processors."));
     }
     lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), display(document.seconds, "s")));
     let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();

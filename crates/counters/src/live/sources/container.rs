@@ -23,7 +23,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 /// The kernel gives the first namespace of each kind a fixed number.
 const FIRST: &[(&str, &str, &str)] = &[
     ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
-    ("cgroup", "cgroup:[4026531835]", "control groups outside of it and their limits are not seen"),
+    ("cgroup", "cgroup:[4026531835]", "cgroups outside of it and their limits are not seen"),
 ];
 
 /// What is laid over files of /proc: the file, and a sentence on it.
