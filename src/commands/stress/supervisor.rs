@@ -119,13 +119,13 @@ impl StressRun {
     /// Says what is missing of what looks after it.
     pub fn tell_limits(&self) {
         if let Some(reason) = &self.no_group {
-            output::note(format_args!("without its own control group: {reason}"));
+            output::note(format_args!("the load has no separate cgroup: {reason}"));
         }
         if let Some(swap) = &self.swap {
-            output::note(format_args!("with a swap file in {}", output::name(swap.folder().display())));
+            output::note(format_args!("the load uses a swap file in {}", output::name(swap.folder().display())));
         }
         if !self.watch.sees_heat() {
-            output::note("no sensor here has a critical limit: heat does not stop this load");
+            output::note("no sensor reports a critical limit, so heat does not stop this load");
         }
     }
 
@@ -175,7 +175,7 @@ impl StressRun {
                 // a signal alone does not say whose it was
                 let reason = self.group.as_ref().and_then(LoadGroup::death);
                 let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
-                Failure::Failed(format!("the load died ({reason}); nothing was left behind"))
+                Failure::Failed(format!("the load ended unexpectedly ({reason}); nothing was left behind"))
             }
             Err(error) => error.into(),
         }
