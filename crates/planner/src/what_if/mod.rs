@@ -344,7 +344,7 @@ impl Scenario<'_> {
             return Err(self.names(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
         };
         if rate.is_some() {
-            return Err(self.refused("only operations are modelled; to replay bytes, use --volume"));
+            return Err(self.refused("only operations are modeled; to replay bytes, use --volume"));
         }
         let (limit, mut notes) = self.volume_limit(offer, iops.unwrap_or(offer.iops.with))?;
         let Some(hidden) = &self.hidden else {
