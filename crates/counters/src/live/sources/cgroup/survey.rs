@@ -61,11 +61,7 @@ impl CgroupMounts {
 
     fn tell(&self, context: &mut TickContext) {
         if self.is_empty() {
-            context.notes.push(
-                context.time_ns,
-                Note::UNSEEN,
-                "no cgroups are mounted: their limits are not seen",
-            );
+            context.notes.push(context.time_ns, Note::UNSEEN, "no cgroups are mounted: their limits are not seen");
             return;
         }
         let Some(unified) = self.root(Hierarchy::Unified) else { return };
