@@ -37,12 +37,12 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
     let folder = folder("stress-refused");
     let dir = text(&folder);
     let cases: [(&[&str], &str); 13] = [
-        (&[], "which class?"),
+        (&[], "a class is missing"),
         (&["procesor"], "did you mean `processor`?"),
-        (&["processor", "--level", "0"], "levels are 1 to 100 %"),
-        (&["processor", "--level", "101"], "levels are 1 to 100 %"),
+        (&["processor", "--level", "0"], "expected 1 to 100 %"),
+        (&["processor", "--level", "101"], "expected 1 to 100 %"),
         (&["processor", "--level", "half"], "invalid value"),
-        (&["memory-under", "--level", "99"], "takes levels up to 95 %"),
+        (&["memory-under", "--level", "99"], "allows at most 95 %"),
         (&["disk-random", "--dir", "/no/such/folder"], "there is no such folder"),
         (&["disk-random", "--dir", "/dev/shm"], "is in memory"),
         (&["disk-random", "--for", "soon"], "invalid value"),

@@ -101,7 +101,7 @@ pub enum CliCommand {
     Compare(compare::Arguments),
     /// Measure what a disk or file can do, and what it costs
     Probe(Box<probe::Arguments>),
-    /// Measure what this machine does, processor to loopback, and whether it became slower
+    /// Measure how fast this machine is, from processor to loopback network, and whether it has become slower
     Baseline(baseline::Arguments),
     /// Delete a device's profile that `probe` saved; `list ceilings` shows the profiles
     Ceilings(ceilings::Arguments),

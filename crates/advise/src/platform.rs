@@ -27,13 +27,13 @@ const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 /// Models of the clouds' disks: Amazon EBS and instance store (Amazon EC2 User Guide, "Map Amazon EBS volumes to NVMe
 /// device names"), Google's disks (google-guest-configs, udev rules), Azure's (azure-vm-utils, udev rules).
 const VOLUMES: &[(&str, &str)] = &[
-    ("Amazon Elastic Block Store", "Amazon EBS volume; /sys does not tell its type"),
+    ("Amazon Elastic Block Store", "Amazon EBS volume; /sys does not show its type"),
     ("Amazon EC2 NVMe Instance Storage", "local disk of the instance, empty after a stop"),
-    ("nvme_card-pd", "Google Persistent Disk or Hyperdisk; /sys does not tell which"),
+    ("nvme_card-pd", "Google Persistent Disk or Hyperdisk; /sys does not show which"),
     ("nvme_card", "Google local SSD, empty after a stop"),
-    ("PersistentDisk", "Google Persistent Disk; /sys does not tell its type"),
+    ("PersistentDisk", "Google Persistent Disk; /sys does not show its type"),
     ("EphemeralDisk", "Google local SSD, empty after a stop"),
-    ("MSFT NVMe Accelerator v1.0", "Azure managed disk; /sys does not tell its type"),
+    ("MSFT NVMe Accelerator v1.0", "Azure managed disk; /sys does not show its type"),
     ("Microsoft NVMe Direct Disk", "local disk of the Azure machine, empty after a stop"),
     ("Microsoft NVMe Direct Disk v2", "local disk of the Azure machine, empty after a stop"),
 ];
@@ -71,7 +71,7 @@ impl HostPlatform {
     pub fn words(&self) -> Option<String> {
         let name = match (self.cloud, &self.instance_type) {
             (Some(cloud), Some(instance)) => format!("{cloud} {instance}"),
-            (Some(cloud), None) => format!("{cloud}; the firmware does not tell the instance type"),
+            (Some(cloud), None) => format!("{cloud}; the firmware does not show the instance type"),
             (None, _) => [&self.vendor, &self.product].into_iter().flatten().cloned().collect::<Vec<_>>().join(" "),
         };
         Some(name).filter(|name| !name.is_empty())

@@ -43,7 +43,7 @@ pub(crate) fn add(tree: &mut HostTree, root: &Path) {
     let (lines, late) = ask(&points, DEADLINE, line);
     tree.files.insert(FILE.into(), lines.join("\n"));
     if let Some(point) = late {
-        let because = format!("the filesystem at {point} did not answer within {} ms", DEADLINE.as_millis());
+        let because = format!("the filesystem at {point} did not respond within {} ms", DEADLINE.as_millis());
         tree.lacking.insert(FILE.into(), because);
     }
 }

@@ -272,7 +272,7 @@ impl BaselineDocument {
         for figure in &self.figures {
             figure.check()?;
             if !seen.insert((figure.id.as_str(), figure.threads)) {
-                return Err(format!("{} is there twice for {} threads", figure.id, figure.threads));
+                return Err(format!("{} appears twice (threads: {})", figure.id, figure.threads));
             }
         }
         Ok(())

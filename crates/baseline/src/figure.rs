@@ -65,7 +65,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("processor", "what a processor computes"),
     ("memory", "bandwidth, and latency by working set"),
     ("kernel", "system calls, switches, wake-ups, page faults"),
-    ("network", "TCP over the loopback device"),
+    ("network", "TCP over the loopback interface"),
 ];
 
 const fn rate(

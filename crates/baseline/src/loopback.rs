@@ -27,10 +27,10 @@ impl Drop for Peer {
 }
 
 fn connect(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, BaselineError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("listening on the loopback device"))?;
-    let address = listener.local_addr().map_err(io("listening on the loopback device"))?;
-    let stream = TcpStream::connect(address).map_err(io("connecting over the loopback device"))?;
-    let (other, from) = listener.accept().map_err(io("connecting over the loopback device"))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("listening on the loopback interface"))?;
+    let address = listener.local_addr().map_err(io("listening on the loopback interface"))?;
+    let stream = TcpStream::connect(address).map_err(io("connecting over the loopback interface"))?;
+    let (other, from) = listener.accept().map_err(io("connecting over the loopback interface"))?;
     if stream.local_addr().ok() != Some(from) {
         return Err(BaselineError::Cannot("another program connected to the test's port".into()));
     }
@@ -62,9 +62,9 @@ pub fn bulk(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineErro
         let mut answer = [0u8];
         for _ in 0..rounds {
             for _ in 0..PIECES {
-                peer.stream.write_all(&piece).map_err(io("sending over the loopback device"))?;
+                peer.stream.write_all(&piece).map_err(io("sending over the loopback interface"))?;
             }
-            peer.stream.read_exact(&mut answer).map_err(io("receiving over the loopback device"))?;
+            peer.stream.read_exact(&mut answer).map_err(io("receiving over the loopback interface"))?;
         }
         Ok(u64::from(answer[0]))
     };
@@ -84,8 +84,8 @@ pub fn round_trip(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, Baseli
     let work = move |rounds: u64| {
         let mut byte = [9u8];
         for _ in 0..rounds {
-            peer.stream.write_all(&byte).map_err(io("sending over the loopback device"))?;
-            peer.stream.read_exact(&mut byte).map_err(io("receiving over the loopback device"))?;
+            peer.stream.write_all(&byte).map_err(io("sending over the loopback interface"))?;
+            peer.stream.read_exact(&mut byte).map_err(io("receiving over the loopback interface"))?;
         }
         Ok(u64::from(byte[0]))
     };

@@ -218,8 +218,8 @@ pub(crate) fn waiting(seen: &Observation) -> Option<(f64, String)> {
         told("processor.iowait", |v, n| v * n, &|v| {
             format!("processors were in iowait for {} of the time", percent(v))
         }),
-        told("system.blocked", |v, _| v / 2.0, &|v| format!("{} tasks were blocked on average", display(v, ""))),
-        told("system.running", |v, n| v / n - 1.0, &|v| format!("{} tasks were runnable on average", display(v, ""))),
+        told("system.blocked", |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", display(v, ""))),
+        told("system.running", |v, n| v / n - 1.0, &|v| format!("tasks were runnable ({} on average)", display(v, ""))),
     ];
     some.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
 }

@@ -1,6 +1,6 @@
 //! What the verdict says in words.
 
-use diskwright_base::units::{digits, display, length, plural};
+use diskwright_base::units::{counted, digits, display, length, plural};
 
 use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
@@ -284,7 +284,7 @@ fn stalls(finding: &Finding) -> String {
     let longest = value_text(finding.longest_s, "s");
     let caught = finding.evidence.iter().find(|e| e.counter.ends_with(".current_queue_length"));
     let caught = match caught.and_then(|e| e.max) {
-        Some(most) => format!(", up to {} requests held up", digits(most)),
+        Some(most) => format!(", up to {} held up", counted(most, "request", "requests")),
         None => String::new(),
     };
     let time = finding.longest_from.get(11..19).unwrap_or_default();

@@ -45,7 +45,7 @@ impl HttpAnswer {
             RequestFault::Nonsense => HttpAnswer::plain("400 Bad Request", "not an HTTP/1 request\n"),
             RequestFault::Long => HttpAnswer::plain("431 Request Header Fields Too Large", "the request is too long\n"),
             RequestFault::LongBody => HttpAnswer::plain("413 Content Too Large", "the body is too long\n"),
-            RequestFault::NoLength => HttpAnswer::plain("411 Length Required", "say the length of the body\n"),
+            RequestFault::NoLength => HttpAnswer::plain("411 Length Required", "state the length of the body\n"),
         }
     }
 }

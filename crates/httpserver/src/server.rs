@@ -174,7 +174,7 @@ impl ServerLoop {
                 ConnectionTurn::Stays => true,
                 ConnectionTurn::Gone => false,
                 ConnectionTurn::Needs(work) => {
-                    let busy = || HttpAnswer::plain("503 Service Unavailable\r\nRetry-After: 1", "too much to do\n");
+                    let busy = || HttpAnswer::plain("503 Service Unavailable\r\nRetry-After: 1", "too many requests\n");
                     pool.give(*number, work) || client.take(&busy(), now)
                 }
             };

@@ -44,7 +44,7 @@ fn work(receiver: &Mutex<Receiver<(u64, AnswerWork)>>, hub: &StreamHub) {
         let Ok((connection, work)) = next else { return };
         // one request that panics must not end the thread
         let answer = catch_unwind(AssertUnwindSafe(work))
-            .unwrap_or_else(|_| HttpAnswer::plain("500 Internal Server Error", "a fault of this program\n"));
+            .unwrap_or_else(|_| HttpAnswer::plain("500 Internal Server Error", "an error in this program\n"));
         hub.answer(connection, answer);
     }
 }

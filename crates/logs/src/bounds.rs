@@ -123,7 +123,7 @@ fn copied_within(from: &mut dyn Read, limit: u64, room: impl Fn(&File) -> io::Re
 fn full(room: &DiskSpace, done: u64) -> io::Error {
     let (folder, free, reserve) = (std::env::temp_dir(), bytes(room.free), bytes(room.reserve));
     let because = format!(
-        "its unpacked copy of {} so far leaves {free} in {}, where {reserve} stay free; TMPDIR names another folder",
+        "its unpacked copy ({} so far) leaves {free} in {}; {reserve} must stay free: set TMPDIR to another folder",
         bytes(done),
         folder.display()
     );

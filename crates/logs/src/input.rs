@@ -64,7 +64,7 @@ impl<R: Read> Read for CutReader<R> {
         if because.is_none() {
             match self.inner.read(buffer) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    *because = Some(format!("the packed file is cut or damaged ({error})"));
+                    *because = Some(format!("the compressed file is truncated or damaged ({error})"));
                 }
                 read => return read,
             }

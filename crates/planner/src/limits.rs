@@ -162,10 +162,8 @@ impl PlanLimits {
         self.check_hardware()?;
         let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
         if least > self.max_drives {
-            return no(format!(
-                "no level of --levels works with {} drives; at least {least} are needed",
-                self.max_drives
-            ));
+            let most = self.max_drives;
+            return no(format!("no level of --levels works with --max-drives {most}; at least {least} are needed"));
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ fn about(topology: &Topology) -> Vec<SeriesName> {
             ("level", level),
             ("model", device.model.clone().unwrap_or_default()),
         ];
-        let help = "A block device: its kind and class, and the devices that it stands on.";
+        let help = "A block device: its kind and class, and the devices below it.";
         all.push(labelled("diskwright_device_info", help, pairs));
     }
     all
@@ -203,7 +203,7 @@ pub fn page(shot: &SeriesSnapshot) -> String {
         let _ = writeln!(text, "{} {value}", if named.labels.is_empty() { "" } else { "}" });
     }
     if shot.time_ms > 0 {
-        let help = "Moment of the tick that this page shows, seconds since 1970.";
+        let help = "Time of the tick that this page shows, seconds since 1970.";
         let seconds = shot.time_ms as f64 / 1e3;
         let _ = write!(
             text,

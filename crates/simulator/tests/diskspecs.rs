@@ -222,7 +222,7 @@ fn what_is_not_modelled_is_refused_where_it_matters() {
         let error = with(&format!("{what}, {refused}")).expect_err(what);
         let key = what.trim_end_matches(" }").rsplit("{ Scheduling policy = 1, ").next().unwrap_or(what);
         let key = key.trim_start_matches("Scheduler = disksim_ioqueue { ");
-        assert!(error.what.contains(key) && error.what.contains("not modelled"), "{what}: {error}");
+        assert!(error.what.contains(key) && error.what.contains("not modeled"), "{what}: {error}");
         assert_eq!(error.line, 21, "{error}");
         with(&format!("{what}, {taken}")).unwrap_or_else(|e| panic!("{e}"));
     }

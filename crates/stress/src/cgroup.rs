@@ -101,7 +101,7 @@ impl CgroupPlace {
     /// Where none can be made: the reason.
     pub fn group(&self, limit: Option<u64>) -> Result<LoadGroup, StressError> {
         if self.roots.is_empty() {
-            return Err(StressError::Unavailable("no control groups are mounted".into()));
+            return Err(StressError::Unavailable("no cgroups are mounted".into()));
         }
         let mut group = LoadGroup {
             folders: Vec::new(),
@@ -125,7 +125,7 @@ impl CgroupPlace {
                     group.handed_on.push(root.clone());
                 }
             }
-            fs::create_dir(&folder).map_err(io(&folder, "no control group can be made"))?;
+            fs::create_dir(&folder).map_err(io(&folder, "cannot create a cgroup"))?;
             if self.memory.as_ref() == Some(root) {
                 group.memory = Some(folder.clone());
             }
@@ -158,7 +158,7 @@ pub struct LoadGroup {
 impl LoadGroup {
     fn limit(&mut self, bytes: u64) -> Result<(), StressError> {
         let Some(folder) = &self.memory else {
-            return Err(StressError::Unavailable("the kernel has no control of memory by groups".into()));
+            return Err(StressError::Unavailable("the kernel has no memory controller for cgroups".into()));
         };
         let file = folder.join(if self.is_unified { "memory.max" } else { relief::LIMIT });
         fs::write(&file, bytes.to_string()).map_err(io(&file, "the limit cannot be set"))?;
@@ -173,7 +173,7 @@ impl LoadGroup {
     pub fn death(&self) -> Option<&'static str> {
         let file = if self.is_unified { "memory.events" } else { relief::CONTROL };
         let text = fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?;
-        (relief::value(&text, "oom_kill")? > 0).then_some("killed by the kernel, out of memory in its control group")
+        (relief::value(&text, "oom_kill")? > 0).then_some("killed by the kernel, out of memory in its cgroup")
     }
 
     /// The files to which a process writes itself to be in the group.
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&control).unwrap(), "1");
         assert_eq!(group.death(), None);
         fs::write(&control, "oom_kill_disable 1\nunder_oom 0\noom_kill 1\n").unwrap();
-        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its control group"));
+        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its cgroup"));
         // an ordinary folder goes only when it is empty
         fs::remove_file(limit).unwrap();
         fs::remove_file(control).unwrap();
@@ -289,7 +289,7 @@ mod tests {
         let place = mounted(folder.path(), &[("all", "cgroup2", "rw")]);
         let group = place.group(None).unwrap();
         assert!(group.doors().len() == 1 && group.usage_file().unwrap().ends_with("memory.current"));
-        assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no control groups are mounted");
+        assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no cgroups are mounted");
         // the controller was not handed on before, and is not afterwards; a load that goes on keeps it
         let control = folder.path().join("all").join(SUBTREE);
         let other = folder.path().join("all").join(format!("{NAME}1"));
@@ -385,7 +385,7 @@ mod tests {
         assert!(limit > LIMIT && limit <= 2 * LIMIT, "{limit}");
         // four times as much is too much
         assert!(!in_a_group(&group, 128));
-        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its control group"));
+        assert_eq!(group.death(), Some("killed by the kernel, out of memory in its cgroup"));
     }
 
     /// It sets this test's thread alone.

@@ -99,7 +99,7 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
     let near = match nearest(name, ids.iter().copied()) {
         Some(near) => format!(" (did you mean `{near}`?)"),
         // who wants to see a verdict types its name
-        None if !named.is_empty() => format!(" (`why` should say {name} of {})", named.join(", ")),
+        None if !named.is_empty() => format!(" (`why` should say {name} for {})", named.join(", ")),
         None => String::new(),
     };
     Err(StressError::Usage(format!("there is no class `{name}`{near}; classes: {}", ids.join(", "))))
@@ -124,11 +124,11 @@ impl StressClass {
     /// Levels that this class cannot have.
     pub fn share(&self, level: u32) -> Result<f64, StressError> {
         if level == 0 || level > 100 {
-            return Err(StressError::Usage(format!("a level of {level} %: levels are 1 to 100 %")));
+            return Err(StressError::Usage(format!("level {level} %: expected 1 to 100 %")));
         }
         if level > self.most_level {
             let (most, id) = (self.most_level, &self.id);
-            return Err(StressError::Usage(format!("a level of {level} %: {id} takes levels up to {most} %")));
+            return Err(StressError::Usage(format!("level {level} %: {id} allows at most {most} %")));
         }
         Ok(f64::from(level) / 100.0)
     }
@@ -172,7 +172,7 @@ mod tests {
         let error = find("procesor").unwrap_err().to_string();
         assert!(error.contains("did you mean `processor`?") && error.contains("paging"), "{error}");
         let error = find("cpu").unwrap_err().to_string();
-        assert!(error.contains("no class `cpu` (`why` should say cpu of processor, one-thread, "), "{error}");
+        assert!(error.contains("no class `cpu` (`why` should say cpu for processor, one-thread, "), "{error}");
         assert_eq!(find("paging").unwrap().id, "paging");
     }
 

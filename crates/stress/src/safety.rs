@@ -44,7 +44,7 @@ impl SafetyWatch {
         }
         if let Some((available, reserve)) = memory(&self.meminfo).filter(|(available, reserve)| available < reserve) {
             let (available, reserve) = (available >> 20, reserve >> 20);
-            return Some(format!("low memory: {available} MiB are available, {reserve} MiB stay so"));
+            return Some(format!("low memory: {available} MiB are available, {reserve} MiB must stay available"));
         }
         let space = self.folder.as_ref().and_then(|folder| DiskSpace::of(folder).ok());
         let full = space.filter(DiskSpace::is_used_up)?;
@@ -129,6 +129,6 @@ mod tests {
         put(root, "proc/meminfo", "MemTotal:  4000000 kB\nMemFree: 1 kB\nMemAvailable:  199999 kB\n");
         assert!(watch.reason().unwrap().starts_with("low memory: 195 MiB are available"));
         put(root, "proc/meminfo", "MemTotal: 400000000 kB\nMemAvailable: 1048575 kB\n");
-        assert!(watch.reason().unwrap().contains("1024 MiB stay so"));
+        assert!(watch.reason().unwrap().contains("1024 MiB must stay available"));
     }
 }

@@ -95,7 +95,7 @@ impl HttpService for WebService {
         if !matches!(request.path.as_str(), "/api/host" | "/api/range" | "/api/mark") {
             // the others keep threads for themselves, so that a zoom waits for no report
             let Some(place) = LongPlace::take(&self.long) else {
-                return plain("503 Service Unavailable\r\nRetry-After: 1", "too much to do");
+                return plain("503 Service Unavailable\r\nRetry-After: 1", "too many requests");
             };
             return HttpReply::Later(Box::new(move || {
                 let _place = place;

@@ -34,19 +34,19 @@ pub struct Arguments {
     /// Measure only these groups or figures: processor, memory, kernel, network, memory.latency, …; nothing is saved
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     only: Vec<String>,
-    /// Look for some seconds, with one thread, and compare with the saved baseline
+    /// Measure for some seconds, with one thread, and compare with the saved baseline
     #[arg(long, conflicts_with_all = ["sustained", "disk", "replace"])]
     check: bool,
-    /// Then let all processors work for this long, and judge whether they slow down (heat, credits)
+    /// Afterwards, keep all processors busy for this long, and judge whether they slow down (heat, credits)
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     sustained: Option<Duration>,
-    /// Then measure a disk or file by `probe quick`; a file that is not there is made and removed
+    /// Afterwards, measure a disk or file with `probe quick`; a missing file is created, and removed at the end
     #[arg(long, value_name = "TARGET")]
     disk: Option<PathBuf>,
-    /// Replace the saved baseline of this machine by this one
+    /// Replace the saved baseline of this machine with this one
     #[arg(long)]
     replace: bool,
-    /// Save a baseline even if other programs, or other machines of the host, used the processors meanwhile
+    /// Save a baseline even if other programs or other machines of the host used the processors meanwhile
     #[arg(long)]
     even_busy: bool,
     /// Do not save the result
@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output_file::write(path, output::document(&document)?.as_bytes())?;
     }
     if let Some(path) = &arguments.svg {
-        let picture = diskwright_report::curves::file("What this machine does", &screen::charts(&document));
+        let picture = diskwright_report::curves::file("Speed of this machine", &screen::charts(&document));
         output_file::write(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {
@@ -209,7 +209,7 @@ fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Aga
     }
     let Some(most) = arguments.fail_if_slower else { return Ok(()) };
     let Some((comparison, before)) = against else {
-        let why = if arguments.replace { "--replace compares with none" } else { "there is no saved baseline" };
+        let why = if arguments.replace { "--replace compares with no baseline" } else { "there is no saved baseline" };
         return Err(Failure::Failed(format!("not compared: {why}")));
     };
     let Some(speed) = comparison.speed_one_thread else {

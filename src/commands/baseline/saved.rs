@@ -91,7 +91,7 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
         words.push(format!("{} throttled by the cgroup's limit", units::display(held, "s")));
     }
     if let Some(times) = circumstances.thermal_throttles.filter(|times| *times > 0) {
-        words.push(format!("{times} slow-downs for heat"));
+        words.push(units::plural(times, "slow-down because of heat", "slow-downs because of heat"));
     }
     words
 }

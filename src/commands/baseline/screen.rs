@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diskwright_base::units::display;
+use diskwright_base::units::{counted, display};
 use diskwright_baseline::document::{BaselineDocument, FigureResult};
 use diskwright_baseline::figure::GROUPS;
 use diskwright_baseline::rounds::WIDEST;
@@ -127,8 +127,8 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
         meanwhile.push(format!("up to {}", display(heat.high, "celsius")));
     }
     if let Some(processors) = document.machine.limit_processors() {
-        let count = digits(processors);
-        lines.push(format!("The limit of this program's control group: {count} of the machine's processors."));
+        let count = counted(processors, "processor", "processors");
+        lines.push(format!("The cgroup of this program limits it to the time of {count}."));
     }
     lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), display(document.seconds, "s")));
     let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();

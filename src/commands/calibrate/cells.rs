@@ -57,7 +57,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         return Err("other runs ran at the same time".into());
     }
     if !is_whole(run) {
-        return Err("requests failed, moved too little or were not answered".into());
+        return Err("requests failed, moved less data than requested, or did not complete".into());
     }
     let Pace::Closed { depth } = pattern.pace else { return Err("its arrivals are not closed".into()) };
     let sequential = match pattern.placement {

@@ -190,7 +190,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
     );
     let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
     let mut table = TextTable::new().text(&format!("{} at its highest loads", style.clean(&found.device)));
-    for title in ["measured", "modelled", "after"] {
+    for title in ["measured", "modeled", "after"] {
         table = table.column(title, Align::Right);
     }
     type CounterRow = (&'static str, &'static str, fn(&DeviceCounters) -> f64);

@@ -20,7 +20,7 @@ pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
 /// The rates and latencies of the last moment, for the progress line.
 pub fn progress(stretch: &LiveInterval) -> String {
     let seen = &stretch.seen;
-    let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no answer".into() };
+    let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no request completed".into() };
     let rate = |count: u64, unit: &str| display(count as f64 / stretch.seconds, unit);
     let longest = display(seen.longest_ns as f64 * 1e-9, "s");
     format!(

@@ -74,7 +74,8 @@ pub struct Arguments {
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
-    /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT
+    /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT; by default
+    /// 127.0.0.1:9190
     #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]

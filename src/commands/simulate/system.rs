@@ -282,7 +282,7 @@ fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
         let name = &workload.name;
         if lost > 0 {
             words.push(format!(
-                "workload `{name}`: {lost} of {} arrivals were lost, because too many operations were under way; \
+                "workload `{name}`: {lost} of {} arrivals were lost, because too many operations were in flight; \
                  the other figures are without them",
                 begun.saturating_add(lost)
             ));

@@ -48,7 +48,7 @@ fn own_group(class: &StressClass) -> Option<String> {
         return None;
     }
     let tried = CgroupPlace::here().group(Some(class.limit_mib << 20));
-    tried.err().map(|error| format!("it needs a control group with a memory limit: {error}"))
+    tried.err().map(|error| format!("it needs a cgroup with a memory limit: {error}"))
 }
 
 fn disk(class: &StressClass, folder: &Path) -> Option<String> {

@@ -25,28 +25,28 @@ use supervisor::{StressRequest, StressRun, WorkerEvent};
 /// Arguments of `stress`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Class of load; `stress list` names them
+    /// Class of load; `stress list` shows all
     #[arg(conflicts_with = "verify")]
     class: Option<String>,
-    /// Share of what the machine can do, per cent; by default 100, or the most that the class takes
+    /// Share of the measured maximum, in percent; by default 100, or the highest level of the class
     #[arg(long, conflicts_with = "verify", value_name = "PERCENT", value_parser = parse_level)]
     level: Option<u32>,
-    /// How long the share is held; with --verify, how long each class is watched
+    /// How long to hold the level, by default 30s; with --verify, how long to watch each class, by default 14s
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
-    /// Folder for files, on the disk that is to be loaded; by default the current one
+    /// Folder for files, on the disk to be loaded; by default the current one
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
-    /// Run each class while watching, and check that the verdict names it
+    /// Run each class while watching this machine, and check that the verdict names it
     #[arg(long)]
     verify: bool,
-    /// Only these classes
+    /// Verify only these classes
     #[arg(long, requires = "verify", value_delimiter = ',', value_name = "CLASS,…")]
     classes: Vec<String>,
-    /// How often each class is tried
+    /// Number of runs of each class
     #[arg(long, requires = "verify", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// List the classes: what each loads, what `why` should say, and whether this machine can do it
+    /// List the classes: what each loads, what `why` should say, and whether this machine can run it
     #[arg(long, conflicts_with_all = ["class", "verify"])]
     list: bool,
     /// Seed for all random numbers
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return verify::run(arguments);
     }
     let Some(name) = &arguments.class else {
-        return Err(Failure::Usage("which class? `stress list` names them, `stress --verify` tries all".into()));
+        return Err(Failure::Usage("a class is missing: `stress list` shows all, `stress --verify` tries all".into()));
     };
     one(arguments, &class::find(name).map_err(failure)?)
 }
@@ -115,7 +115,7 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let share = class.share(level).map_err(failure)?;
     sweep(arguments)?;
     if let Some(reason) = machine::obstacle(class, &arguments.dir) {
-        return Err(Failure::Usage(format!("this machine cannot do {}: {reason}", class.id)));
+        return Err(Failure::Usage(format!("this machine cannot run {}: {reason}", class.id)));
     }
     let lasts = arguments.lasts.unwrap_or(HELD);
     let stop = stop_flag()?;

@@ -74,7 +74,7 @@ impl HeldLoad<'_> {
         };
         let asked = f64::from(self.level) / 100.0;
         let head = format!(
-            "{}: asked {}, reached {}, for {}",
+            "{}: requested {}, reached {}, for {}",
             class.id,
             percent(asked),
             percent(outcome.reached),
@@ -89,8 +89,8 @@ impl HeldLoad<'_> {
             out += &format!("100 % is {}.\n", class.full);
         }
         if error(asked, outcome.reached) > CLOSE && self.stopped.is_none() {
-            let off = "The load is more than 5 % off: others use this part too, or it does not do what it did when it \
-                       was measured.";
+            let off = "The load is more than 5 % off its level: other programs use this part too, or its maximum has \
+                       changed since it was measured.";
             out += &output::paragraph(off);
         }
         out + &output::paragraph(&format!("`why` should say {}.", class.says))
@@ -182,7 +182,7 @@ impl StressTrial {
             parts.push(format!("the processors were saturated first{busy}"));
         }
         if let Some(others) = self.others.filter(|_| self.is_disturbed()) {
-            parts.push(format!("others used {} of the processors before", percent(others)));
+            parts.push(format!("other programs used {} of the processors before", percent(others)));
         }
         parts.join("; ")
     }
@@ -191,7 +191,7 @@ impl StressTrial {
 pub fn trials(trials: &[StressTrial]) -> String {
     let style = output::wide_style();
     let mut table = TextTable::new().column("class", Align::Left);
-    for title in ["asked", "reached"] {
+    for title in ["requested", "reached"] {
         table = table.column(title, Align::Right);
     }
     table = table.text("expected").text("verdict").column("confidence", Align::Right).column("result", Align::Left);

@@ -119,13 +119,13 @@ impl StressRun {
     /// Says what is missing of what looks after it.
     pub fn tell_limits(&self) {
         if let Some(reason) = &self.no_group {
-            output::note(format_args!("without its own control group: {reason}"));
+            output::note(format_args!("the load has no separate cgroup: {reason}"));
         }
         if let Some(swap) = &self.swap {
-            output::note(format_args!("with a swap file in {}", output::name(swap.folder().display())));
+            output::note(format_args!("the load uses a swap file in {}", output::name(swap.folder().display())));
         }
         if !self.watch.sees_heat() {
-            output::note("no sensor here has a critical limit: heat does not stop this load");
+            output::note("no sensor reports a critical limit, so heat does not stop this load");
         }
     }
 
@@ -177,7 +177,7 @@ impl StressRun {
                 let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
                 // the load is gone, and what it swapped out with it
                 self.swap = None;
-                Failure::Failed(format!("the load died ({reason}); {}", left_behind(&swap::left())))
+                Failure::Failed(format!("the load ended unexpectedly ({reason}); {}", left_behind(&swap::left())))
             }
             Err(error) => error.into(),
         }

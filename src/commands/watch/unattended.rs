@@ -118,7 +118,7 @@ impl UnattendedRun {
         if end.is_ok() && !grows && !waits && logs.may_grow() {
             let last = rfc3339(range.1);
             output::note(format_args!(
-                "the log ended at {last}; --for DURATION waits for a recorder that goes on with it"
+                "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
         }
         desk.end();

@@ -27,7 +27,7 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Subcommand)]
 enum WorkKind {
-    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; verified and timed by phase
+    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; verified and timed by stage
     Sort(sort::SortArguments),
     /// Run transactions on 8 KiB pages, with a log that each commit waits for
     Transactions(users::TransactionArguments),

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Note;
+use diskwright_base::units::plural;
 
 /// The same thing is not said again before this.
 const QUIET_NS: i64 = 60_000_000_000;
@@ -49,7 +50,8 @@ impl NoteCollector {
         self.said.insert(key.to_owned(), NoteHistory { time_ns, kept_back: 0 });
         let mut text = text();
         if kept_back > 0 {
-            text.push_str(&format!(" (and {kept_back} more times since the last note)"));
+            let times = plural(kept_back, "more time", "more times");
+            text.push_str(&format!(" (and {times} since the last note)"));
         }
         self.push(time_ns, kind, text);
     }

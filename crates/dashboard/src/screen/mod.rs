@@ -307,7 +307,7 @@ impl WatchScreen {
             'o' => self.order = self.order.next(),
             'd' => {
                 self.all_devices = !self.all_devices;
-                let all = "all block devices: what stands on others counts their requests again";
+                let all = "all block devices: those built on others count their requests again";
                 self.say(if self.all_devices { all } else { "the machine's own disks" });
             }
             's' => self.sorted = if self.sorted == Some(self.column) { None } else { Some(self.column) },

@@ -201,7 +201,7 @@ fn refuse_foreign(dir: &Path) -> Result<(), StoreError> {
         Some(found) => Err(StoreError::NotALog {
             path: dir.to_owned(),
             offset: 0,
-            expected: "an empty directory or segment files (00000001.dwlog)",
+            expected: "an empty folder or segment files (00000001.dwlog)",
             found: format!("`{found}`"),
         }),
     }

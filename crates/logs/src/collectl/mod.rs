@@ -16,7 +16,7 @@ pub static TABLE: LogFormat = LogFormat {
     id: "collectl-table",
     title: "collectl: tables (-P)",
     explain: "All columns of -P, of details (.dsk, .cpu, .net) and of sums (.tab), with any separator; those that the \
-              catalogue does not know become foreign.GROUP.NAME. Sums over disks are no disk: record details, with \
+              catalogue does not know become foreign.GROUP.NAME. A sum over disks is not a disk: record details, with \
               `collectl -sCDNmj -i 10 -P -f DIR`, or better the recording itself with `collectl -scDmnZ -i 10 -f DIR`.",
     recognise: |head| table::is_table(head.bytes),
     read: table::read,

@@ -21,7 +21,7 @@ const DELIMITER: u8 = b',';
 
 /// Said of rows without a time.
 const ASSUMED: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
-                       (dstat -t or -T writes times); durations are right, times of day are not sure";
+                       (dstat -t or -T writes times); durations are right, times of day are uncertain";
 
 struct DstatLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,

@@ -271,8 +271,8 @@ impl NmonLog<'_, '_> {
     fn hold(&mut self, number: u32, cells: usize, lines: &LineCursor<'_>) -> Result<&mut HeldTick, LogError> {
         self.held_cells += cells + 1;
         if self.held_cells > MOST_HELD {
-            let because = "rows without their moment (ZZZZ) over more than fits into memory; a file that was not \
-                           sorted is read at any size";
+            let because = "too many rows without their time (ZZZZ) to hold in memory; a file that was not sorted is \
+                           read at any size";
             return Err(LogError::broken(lines.name(), lines.context(), because));
         }
         Ok(self.held.entry(number).or_default())

@@ -52,8 +52,8 @@ impl SysstatClock {
                 _ => "the log names no time zone".to_owned(),
             };
             let text = format!(
-                "{zone}: its times are taken as UTC (--utc-offset tells it); times of day may be shifted, what is \
-                 said of the machine is not"
+                "{zone}: its times are taken as UTC (--utc-offset sets another offset); times of day may \
+                 be shifted, but durations are right"
             );
             batch.note(Note::new(utc, Note::WARNING, text));
         }

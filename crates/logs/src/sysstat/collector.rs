@@ -66,7 +66,7 @@ impl Collector {
     /// When the time was handed over already, because the log is too long to hold.
     pub fn put(&mut self, origin: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
         if self.gone.is_some_and(|gone| origin.time_ns <= gone) {
-            let because = "tables one after the other over more than fits into memory; \
+            let because = "the tables, one after the other, are too long for memory; \
                            `sadf -j` writes them sample by sample";
             return Err(LogError::broken(origin.file, format!("line {}", origin.line), because));
         }

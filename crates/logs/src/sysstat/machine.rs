@@ -32,7 +32,7 @@ impl SysstatMachine<'_> {
     pub const NO_DATE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
     /// Said of reports of which only the first of each start bears a time.
     pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
-                                      one second apart (--interval tells the true distance)";
+                                      one second apart (--interval sets the true interval)";
 
     /// Said of a log that has nothing but what was printed at once.
     pub fn since_boot(starts: u64, what: &str, record: &str) -> String {

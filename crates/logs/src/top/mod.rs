@@ -30,9 +30,9 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "top-text",
     title: "top -b of procps: text",
     explain: "Processor, memory, load, and processes as process tables; no disks. Shares of the first frame of each \
-              run cover the time since boot and are omitted, so `top -b -n 1` in a loop tells levels alone. Record \
+              run cover the time since boot and are omitted, so `top -b -n 1` in a loop shows only levels. Record \
               with `date > FILE; top -b -d 10 >> FILE`: frames have a time of day and no date. `-H` shows threads, \
-              which become no process tables.",
+              which do not become process tables.",
     recognise: |head: &InputHead<'_>| {
         let mut is_begun = false;
         head.lines().any(|line| {
@@ -43,7 +43,7 @@ pub static FORMAT: LogFormat = LogFormat {
 };
 
 const NO_DAY: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
-                      before it tells the day)";
+                      before it shows the day)";
 
 /// Reads all of an input.
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {

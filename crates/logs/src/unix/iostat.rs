@@ -24,8 +24,8 @@ const COUNTED: &str = "the reports have no times: they are counted from 1970 wit
 const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Said of reports that only follow a time, and their distance.
-const SPACED: &str = "several reports stand below each time: they are counted from it, a second apart (--interval \
-                      tells their distance)";
+const SPACED: &str = "several reports follow each time: they are counted from it, a second apart (--interval sets \
+                      the true interval)";
 const SPACE_NS: i64 = 1_000_000_000;
 
 pub(super) fn recognise(head: &InputHead<'_>) -> bool {

@@ -184,7 +184,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
             continue;
         }
         if !is_measured && known.len() < leaves.len() {
-            notes.push(format!("{set}: only {} of its {} disks are in the log", known.len(), leaves.len()));
+            notes.push(format!("{set}: the log has only {} of its {} disks", known.len(), leaves.len()));
         }
         covered.extend(known.iter().cloned());
         let (object, instances) = match (is_measured, on_partitions(device, schema, topology)) {

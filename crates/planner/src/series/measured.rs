@@ -42,8 +42,8 @@ pub enum NoDemand {
     NoDisk,
     /// Nothing but gaps, or too short.
     #[error(
-        "not enough data: only {ticks} ticks over {seconds:.0} s have reads and writes of all disks; at least \
-         {least} are needed"
+        "not enough data: reads and writes of all disks are known for only {seconds:.0} s (ticks: {ticks}); at least \
+         {least} ticks are needed"
     )]
     TooShort {
         /// Ticks that have everything.

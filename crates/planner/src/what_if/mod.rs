@@ -8,6 +8,7 @@ mod change;
 mod model;
 
 use diskwright_base::RaidLevel;
+use diskwright_base::units::counted;
 use serde::Serialize;
 
 use crate::arithmetic::usable_members;
@@ -187,7 +188,8 @@ impl Scenario<'_> {
         }
         notes.push(match population {
             Some(p) => {
-                format!("{:.0} programs with a think time of {:.3} s use it ({})", p.users, p.think_s, self.known())
+                let programs = counted(p.users.round(), "program", "programs");
+                format!("the load is that of {programs} with a think time of {:.3} s ({})", p.think_s, self.known())
             }
             None => "the load is assumed constant: programs do not send more because they are served faster".into(),
         });
@@ -344,7 +346,7 @@ impl Scenario<'_> {
             return Err(self.names(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
         };
         if rate.is_some() {
-            return Err(self.refused("only operations are modelled; to replay bytes, use --volume"));
+            return Err(self.refused("only operations are modeled; to replay bytes, use --volume"));
         }
         let (limit, mut notes) = self.volume_limit(offer, iops.unwrap_or(offer.iops.with))?;
         let Some(hidden) = &self.hidden else {
@@ -376,8 +378,8 @@ impl Scenario<'_> {
                 notes.extend([
                     format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
                     format!(
-                        "{:.0} programs have a think time of {:.3} s ({})",
-                        population.users,
+                        "the load is that of {} with a think time of {:.3} s ({})",
+                        counted(population.users.round(), "program", "programs"),
                         population.think_s,
                         self.known()
                     ),

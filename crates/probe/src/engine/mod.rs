@@ -124,7 +124,7 @@ impl BufferSpec {
         let because = if by_memory < most {
             format!("buffers of {} bytes may take {} MiB", self.largest, memory >> 20)
         } else {
-            format!("the engine serves {most} of a lane at most")
+            format!("the engine serves at most {most} per worker")
         };
         (self.slots < asked)
             .then(|| format!("at most {} of {asked} requests per worker were in flight: {because}", self.slots))

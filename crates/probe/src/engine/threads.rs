@@ -90,7 +90,7 @@ impl ThreadEngine {
                     let asked = room.slots;
                     engine
                         .notes
-                        .push(format!("only {slot} of {asked} requests were in flight: no more threads ({error})"));
+                        .push(format!("only {slot} of {asked} requests fit in flight: no more threads ({error})"));
                     break;
                 }
             }

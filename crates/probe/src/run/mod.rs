@@ -419,7 +419,7 @@ fn verdict(target: &ProbeTarget, making: &RunConfig, outcome: &RunOutcome) -> Re
         return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
     }
     if tally.reads.requests + tally.writes.requests == 0 && tally.short > 0 {
-        let because = format!("{} replies were shorter than requested: it has become smaller", tally.short);
+        let because = format!("every reply was shorter than requested ({}): it has become smaller", tally.short);
         return Err(ProbeError::Target { target: target.name.clone(), because });
     }
     Ok(())

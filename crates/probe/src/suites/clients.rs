@@ -1,5 +1,7 @@
 //! Many clients: users who think, daemons doubled until a limit.
 
+use diskwright_base::units::plural;
+
 use super::{EACH, Suite, SuiteSession, Writes, best, knee, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
@@ -164,7 +166,8 @@ fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(boo
         Some(seconds) => Ok(Some((seconds <= session.set.limit_s, run.requests_per_s))),
         None => {
             let text = format!(
-                "too few requests with {daemons} daemons to find their {}; measure longer with --for",
+                "too few requests with {} to find the {}; measure longer with --for",
+                plural(daemons, "daemon", "daemons"),
                 what(session)
             );
             session.say("requests_per_s_at_limit", text);

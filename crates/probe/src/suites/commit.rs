@@ -66,10 +66,7 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
     let Some(&(_, first)) = rates.first() else { return };
     let Some(&(many, most)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if count < LEAST {
-        let text = format!(
-            "only {count:.0} commits by {name} of a single committer completed: too few to compute a \
-                            gain"
-        );
+        let text = format!("too few commits by {name} of a single committer completed ({count:.0}) to compute a gain");
         return session.say(&format!("{name}_group_gain"), text);
     }
     let gain = most / first;

@@ -1,6 +1,7 @@
 //! What applications ask, as data (`mixes.toml`): a file server's mix by number
 //! of clients, a database's reads and writes by outstanding limit.
 
+use diskwright_base::units::plural;
 use diskwright_base::{Problems, toml_reader};
 use serde::Deserialize;
 
@@ -93,7 +94,8 @@ pub const NETBENCH_MIX: Suite = Suite {
         }
         let most = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
         if let Some((users, rate)) = most {
-            session.found("most_bytes_per_s", rate, "bytes_per_s", format!("maximum throughput, with {users} clients"));
+            let text = format!("maximum throughput, with {}", plural(users, "client", "clients"));
+            session.found("most_bytes_per_s", rate, "bytes_per_s", text);
         }
         let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
         if knee == mix.clients.last().copied() {

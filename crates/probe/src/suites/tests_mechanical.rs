@@ -306,7 +306,7 @@ fn flash_and_delays_show_no_mechanics() {
         FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * dice.share())) as u64)))
     };
     for id in ["seek-curve", "rotation"] {
-        let none = |remarks: &[SuiteRemark]| remarks.iter().any(|r| r.text.contains("no mechanical behaviour seen"));
+        let none = |remarks: &[SuiteRemark]| remarks.iter().any(|r| r.text.contains("no mechanical behavior seen"));
         let suite = suite(id).unwrap();
         let (_, flash) = on_fake(suite, 1024 * MIB, || FakeDevice::steady(8, 80_000));
         assert!(none(&flash), "{id} on flash: {flash:?}");

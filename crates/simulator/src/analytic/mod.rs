@@ -79,7 +79,7 @@ impl UnsolvedPart {
     pub fn name(self) -> &'static str {
         match self {
             UnsolvedPart::Cache => "a cache that is not simply one of the least recently used",
-            UnsolvedPart::CacheMix => "a cache that several sorts of requests share",
+            UnsolvedPart::CacheMix => "a cache that several kinds of requests share",
             UnsolvedPart::ColdCache => "a cache that is not warm when counting begins",
             UnsolvedPart::Posted => "posted writes of a cache before drives with arms",
             UnsolvedPart::PostedLimit => "posted writes that come faster than drives take them",
@@ -129,7 +129,7 @@ pub enum UnsolvedReason {
     #[error("array `{0}`: {1}")]
     Array(String, ArrayError),
     /// More comes than can be served.
-    #[error("workload `{0}` has no steady state: more comes than the system can serve")]
+    #[error("workload `{0}` has no steady state: requests arrive faster than the system can serve them")]
     Overload(String),
 }
 

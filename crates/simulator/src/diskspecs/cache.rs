@@ -87,7 +87,7 @@ fn beside(
     slots: u32,
     spec: DriveCacheSpec,
 ) -> Result<DriveCacheSpec, DiskspecsError> {
-    let queue = "is not modelled where `Max queue length` is above 1";
+    let queue = "is not modeled where `Max queue length` is above 1";
     let hits_aside = fields.flag("Allow sneaky full read hits")?;
     let takes_writes = fields.flag("Allow write prebuffering")?;
     let part = fields.flag("Allow sneaky partial read hits")?;
@@ -102,10 +102,10 @@ fn beside(
         return Err(fields.wrong(key, queue));
     }
     if part && spec.reports_early {
-        return Err(fields.wrong("Allow sneaky partial read hits", "is not modelled with early writes"));
+        return Err(fields.wrong("Allow sneaky partial read hits", "is not modeled with early writes"));
     }
     if fields.flag("Disconnect write if seek")? {
-        let what = "is not modelled: DiskSim 4.0 does not do with it what its manual says";
+        let what = "is not modeled: DiskSim 4.0 does not do with it what its manual says";
         return Err(fields.wrong("Disconnect write if seek", what));
     }
     Ok(DriveCacheSpec { hits_aside, takes_writes: takes_writes && spec.reports_early, ..spec })

@@ -323,7 +323,7 @@ fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<Q
         }
         None if slots > 1 => {
             let right = "1 to 9, 14 or 15 where `Max queue length` is above 1";
-            return Err(position.error(format!("`Scheduling policy = {number}` is not modelled; expected {right}")));
+            return Err(position.error(format!("`Scheduling policy = {number}` is not modeled; expected {right}")));
         }
         None => QueuePolicy::Elevator,
     };
@@ -331,7 +331,7 @@ fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<Q
         let told = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
         if slots > 1 && told != 0.0 && !UNUSED.contains(key) {
             let position = &fields.need(key)?.position;
-            return Err(position.error(format!("`{key} = {told}` is not modelled where `Max queue length` is above 1")));
+            return Err(position.error(format!("`{key} = {told}` is not modeled where `Max queue length` is above 1")));
         }
     }
     fields.finish(QUEUE)?;

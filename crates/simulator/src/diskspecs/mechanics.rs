@@ -72,7 +72,7 @@ pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics
     let write_settle = (settle * 1e6).round() as i64;
     let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
     if fields.number("Percent error in rpms", 0.0, 100.0)?.is_some_and(|error| error != 0.0) {
-        let what = "is not modelled: a rotation speed that differs from drive to drive";
+        let what = "is not modeled: a rotation speed that differs from drive to drive";
         return Err(fields.wrong("Percent error in rpms", what));
     }
     fields.finish(KNOWN)?;

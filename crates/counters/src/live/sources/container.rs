@@ -23,7 +23,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 /// The kernel gives the first namespace of each kind a fixed number.
 const FIRST: &[(&str, &str, &str)] = &[
     ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
-    ("cgroup", "cgroup:[4026531835]", "control groups outside of it and their limits are not seen"),
+    ("cgroup", "cgroup:[4026531835]", "cgroups outside of it and their limits are not seen"),
 ];
 
 /// What is laid over files of /proc: the file, and a sentence on it.
@@ -53,7 +53,7 @@ impl CounterSource for Container {
         for (kind, first, means) in FIRST {
             let link = fs::read_link(context.roots.proc.join("self/ns").join(kind));
             if link.is_ok_and(|link| link.as_os_str() != *first) {
-                let text = format!("the sampler runs in a {kind} namespace of its own: {means}");
+                let text = format!("the sampler runs in a separate {kind} namespace: {means}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
         }
@@ -97,8 +97,8 @@ mod tests {
         let mut watch = machine.watch();
         watch.tick().tick_after(10.0);
         let told = |text: &str| watch.notes(Note::UNSEEN).iter().filter(|n| n.contains(text)).count();
-        assert_eq!(told("a pid namespace of its own"), 1);
-        assert_eq!(told("a cgroup namespace of its own"), 0);
+        assert_eq!(told("a separate pid namespace"), 1);
+        assert_eq!(told("a separate cgroup namespace"), 0);
         assert_eq!(told("hidepid"), 1);
     }
 }

@@ -74,7 +74,7 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     match own.filter(|_| all > 0 && cached * 2 > all) {
         Some(own) => {
             let text = format!(
-                "no mechanical behaviour seen: reads anywhere take no longer than rereading the same sector ({})",
+                "no mechanical behavior seen: reads anywhere take no longer than rereading the same sector ({})",
                 words(own, "s")
             );
             session.say("seek_third_s", text);
@@ -221,7 +221,7 @@ fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, 
     if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
         let fastest = |index: usize| words(spreads[index].1, "s");
         let text = format!(
-            "no mechanical behaviour seen: the fastest of many reads takes {} over the shortest distance and {} over \
+            "no mechanical behavior seen: the fastest of many reads takes {} over the shortest distance and {} over \
              the longest",
             fastest(0),
             fastest(spreads.len() - 1)

@@ -62,7 +62,7 @@ fn rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     } else {
         " (a cache could hide it; with --destroy-data-on the suite writes as well)"
     };
-    let text = format!("no mechanical behaviour seen: reads of the same sectors share no period{hint}");
+    let text = format!("no mechanical behavior seen: reads of the same sectors share no period{hint}");
     session.say("rotation_s", text);
     Ok(())
 }

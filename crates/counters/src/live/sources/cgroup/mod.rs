@@ -36,7 +36,7 @@ use survey::{CgroupMounts, Surveyor};
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "cgroup",
     files: &["/sys/fs/cgroup/…/io.stat", "/sys/fs/cgroup/blkio/…/blkio.throttle.io_serviced", "/proc/self/mountinfo"],
-    explain: "Control groups: I/O against limits, memory against limits, processor throttling, pressure.",
+    explain: "Cgroups (control groups): I/O against limits, memory against limits, processor throttling, pressure.",
     parse_any: |bytes| {
         for file in FILES {
             let mut values = CgroupValues::new();
@@ -117,8 +117,8 @@ impl Cgroups {
             devices: HashMap::new(),
             text: Vec::new(),
             tables: [
-                CounterTable::new("control group", &GROUP, CounterReset::OneNumber),
-                CounterTable::new("control group's device", &IO, CounterReset::RowBeganAnew),
+                CounterTable::new("cgroup", &GROUP, CounterReset::OneNumber),
+                CounterTable::new("cgroup's device", &IO, CounterReset::RowBeganAnew),
             ],
         }
     }
@@ -150,7 +150,7 @@ impl Cgroups {
         if left_out > 0 {
             context.notes.limited(context.time_ns, Note::UNSEEN, "cgroups", || {
                 let most = context.options.most_cgroups;
-                format!("{left_out} more control groups have a limit or are busy; only {most} are followed")
+                format!("{left_out} more cgroups have a limit or are busy; only {most} are followed")
             });
         }
         let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();

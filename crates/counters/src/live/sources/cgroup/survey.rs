@@ -61,11 +61,7 @@ impl CgroupMounts {
 
     fn tell(&self, context: &mut TickContext) {
         if self.is_empty() {
-            context.notes.push(
-                context.time_ns,
-                Note::UNSEEN,
-                "no control groups are mounted: their limits are not seen",
-            );
+            context.notes.push(context.time_ns, Note::UNSEEN, "no cgroups are mounted: their limits are not seen");
             return;
         }
         let Some(unified) = self.root(Hierarchy::Unified) else { return };
@@ -73,7 +69,7 @@ impl CgroupMounts {
         let lacks = |name: &str| !controllers.split_whitespace().any(|c| c == name);
         for (name, hierarchy) in [("io", Hierarchy::Blkio), ("memory", Hierarchy::Memory)] {
             if lacks(name) && self.root(hierarchy).is_none() {
-                let text = format!("control groups: the {name} controller is missing, so its limits are not seen");
+                let text = format!("cgroups: the {name} controller is missing, so its limits are not seen");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
         }
@@ -192,7 +188,7 @@ impl Surveyor {
             complete &= left > 0;
         }
         if !complete {
-            let text = format!("there are more than {MOST_FOLDERS} control groups; the others are ignored");
+            let text = format!("there are more than {MOST_FOLDERS} cgroups; the others are ignored");
             context.notes.limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
         let keep = groups.len() <= KEPT;

@@ -168,7 +168,7 @@ fn a_group_that_goes_is_a_gap_and_leaves() {
     machine.remove("sys/fs/cgroup/a");
     watch.tick_after(5.0);
     assert!(watch.value("cgroup.memory_bytes", "/a").is_nan());
-    assert!(watch.says(Note::GAP, "control group /a is gone"));
+    assert!(watch.says(Note::GAP, "cgroup /a is gone"));
     watch.tick_after(5.0);
     assert!(watch.find("cgroup.memory_bytes", "/a").is_none());
     assert!(watch.find("cgroup.reads", "/a@sda").is_none());
@@ -185,7 +185,7 @@ fn too_many_groups_are_bounded_and_told() {
     watch.tick();
     let groups = watch.sampler.schema().instances("cgroup").into_iter().filter(|i| !i.contains('@')).count();
     assert_eq!(groups, 10);
-    assert!(watch.says(Note::UNSEEN, "20 more control groups"));
+    assert!(watch.says(Note::UNSEEN, "20 more cgroups"));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn no_control_groups_or_no_controller_is_told() {
     machine.ordinary();
     let mut watch = machine.watch();
     watch.tick();
-    assert!(watch.says(Note::UNSEEN, "no control groups are mounted"));
+    assert!(watch.says(Note::UNSEEN, "no cgroups are mounted"));
     let machine = ordinary(V2);
     machine.put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     let mut watch = machine.watch();
