@@ -251,3 +251,17 @@ fn a_loop_cut_anywhere_keeps_what_was_whole() {
         }
     }
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+        ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+    ] {
+        let dump = |(n, clock): (u64, &str)| format!("{day} {clock}\n{}", diskstats(20, n));
+        let read = of(&(1..).zip(clocks).map(dump).collect::<String>());
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}

@@ -253,6 +253,21 @@ fn broken_reports() {
     }
 }
 
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    let table = "device r/s w/s kr/s kw/s wait actv svc_t %w %b\nsd0 1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
+    for (day, clocks) in [
+        ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+        ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+    ] {
+        let report = |clock: &str| format!("{day} {clock}\n{BANNER}{table}");
+        let read = iostat(&clocks.map(report).concat());
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3], "{day}: {:?}", read.summary);
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}
+
 fn sar(text: &str) -> ReadLog {
     read_as("unix-sar", text, &LogOptions::default())
 }
