@@ -357,6 +357,32 @@ fn intervals_of_sar_begin_anew_at_restarts_and_files() {
     assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
 }
 
+/// Table after table, and the file of the next day behind it.
+#[test]
+fn sar_keeps_its_time_over_a_change_to_or_from_summer_time() {
+    for (dates, clocks) in [
+        (["10/25/2026", "10/26/2026"], ["02:30:00", "02:40:00", "02:50:00", "02:00:00", "02:10:00"]),
+        (["03/29/2026", "03/30/2026"], ["01:30:00", "01:40:00", "01:50:00", "03:00:00", "03:10:00"]),
+    ] {
+        let table = |headings: &str, row: &str| {
+            let rows: String = clocks[1..].iter().map(|clock| format!("{clock} {row}\n")).collect();
+            format!("{} {headings}\n{rows}\n", clocks[0])
+        };
+        let both = table("%usr %sys %wio %idle", "10 5 0 85")
+            + &table("device %busy avque r+w/s blks/s avwait avserv", "sd1 60 2.0 30 160 15.0 45.0");
+        let first = |date: &str| format!("SunOS db1 5.11 11.3 sun4v    {date}\n\n");
+        let next = "00:00:00 %usr %sys %wio %idle\n00:10:00 10 5 0 85\n";
+        let read = sar(&format!("{}{both}{}{next}", first(dates[0]), first(dates[1])));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [600.0; 5], "{dates:?}");
+        let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0).round() as i64).collect();
+        assert_eq!(apart[..3], [600; 3], "{dates:?}");
+        // from 2:10 of one day to 0:10 of the next, or from 3:10
+        assert_eq!(apart[3], if clocks[3] == "02:00:00" { 22 * 3600 } else { 21 * 3600 }, "{dates:?}");
+        assert_eq!(disk(&read, "busy", "sd1")[..4], [0.6; 4], "{dates:?}");
+        assert_eq!(read.notes.iter().filter(|note| note.kind == Note::CLOCK).count(), 1, "{dates:?}");
+    }
+}
+
 #[test]
 fn sar_of_several_machines_is_that_of_one() {
     let of = |host: &str, user: u32| {
