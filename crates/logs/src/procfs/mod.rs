@@ -23,7 +23,7 @@ use crate::collectl;
 use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::stamp::{StampLine, stamp};
-use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
@@ -394,7 +394,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             }
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
-        if zone != ZoneHint::Nothing {
+        if !self.clock.is_one_zone(&zone) {
             return Ok(Some(time_ns));
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);

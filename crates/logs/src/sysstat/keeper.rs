@@ -224,7 +224,7 @@ impl SysstatSession<'_, '_> {
         let of_clock = |keep: &mut Self| keep.time_of_day(&whole).map(|local| (local, ZoneHint::Nothing));
         let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-        if zone != ZoneHint::Nothing {
+        if !self.clock.is_one_zone(&zone) {
             return Ok(Some((time_ns, None)));
         }
         Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), None)))

@@ -395,7 +395,7 @@ impl UnixIostatLog<'_, '_> {
             }
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
-        if zone != ZoneHint::Nothing {
+        if !self.clock.is_one_zone(&zone) {
             return Ok(Some(time_ns));
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
