@@ -63,6 +63,8 @@ pub(crate) struct DaylightClock {
     last_ns: Option<i64>,
     /// The time between two samples; 0 while unknown.
     usual_ns: u64,
+    /// The time before the latest sample, where it was much longer than usual; else 0.
+    long_ns: u64,
 }
 
 impl DaylightClock {
@@ -92,13 +94,23 @@ impl DaylightClock {
                 now = now.saturating_add(change.shift_ns());
                 is_changed = true;
             }
-            let since = now.saturating_sub(last);
-            if since > 0 && (self.usual_ns == 0 || since.unsigned_abs() < self.usual_ns.saturating_mul(4)) {
-                self.usual_ns = since.unsigned_abs();
+            if let Some(since) = u64::try_from(now.saturating_sub(last)).ok().filter(|since| *since > 0) {
+                self.learn(since);
             }
         }
         self.last_ns = self.last_ns.max(Some(now));
         (now, is_changed)
+    }
+
+    /// What is usual between two samples, from the time between the latest two.
+    fn learn(&mut self, since: u64) {
+        let is_short = self.usual_ns == 0 || since < self.usual_ns.saturating_mul(4);
+        // twice much the same is no gap, but a slower recorder
+        if is_short || since.abs_diff(self.long_ns) <= since / 2 {
+            (self.usual_ns, self.long_ns) = (since, 0);
+        } else {
+            self.long_ns = since;
+        }
     }
 
     /// True where the next sample, at `time_ns` by the log's one zone, comes neither later nor soon after the latest.
@@ -141,6 +153,29 @@ mod tests {
         assert_eq!(told("2022-10-30T02:59:50Z", "2022-10-30T02:20:05Z"), None);
         // the last moment that can be counted
         assert_eq!(change(i64::MAX, i64::MAX, i64::MAX, 15), None);
+    }
+
+    /// True where a clock sees a change at a time of the last Sunday of October.
+    fn shows(clock: &mut DaylightClock, time: &str) -> bool {
+        let moment = at(&format!("2026-10-25T{time}Z"));
+        clock.follow(moment, moment).1
+    }
+
+    #[test]
+    fn a_recorder_that_became_slower_has_another_distance() {
+        let mut clock = DaylightClock::default();
+        let mut told = |time: &str| shows(&mut clock, time);
+        for time in ["02:55:50", "02:56:00", "02:57:00", "02:58:00", "02:59:00"] {
+            assert!(!told(time), "{time}");
+        }
+        assert!(told("02:00:00"));
+        // one gap makes none slower
+        let mut clock = DaylightClock::default();
+        let mut told = |time: &str| shows(&mut clock, time);
+        for time in ["02:55:50", "02:56:00", "02:59:00"] {
+            assert!(!told(time), "{time}");
+        }
+        assert!(!told("02:02:00") && !told("02:03:00"));
     }
 
     #[test]
