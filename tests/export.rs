@@ -103,11 +103,12 @@ fn typing_errors_are_told_with_the_nearest_name() {
     let log = log("typed");
     let (right, wrong) = ("physical_disk.reads", "physical_disk.readz");
     let meant = "(did you mean `physical_disk.reads`?)";
-    let cases: [(&[&str], i32, &str); 3] = [
+    let cases: [(&[&str], i32, &str); 4] = [
         (&["--counter", wrong], 2, meant),
         // a right one beside it makes a wrong one no better
         (&["--counter", "physical_disk.read_time_s", "--counter", wrong], 2, meant),
         (&["--counter", right, "--instance", "sdbb"], 1, "(did you mean `sdb`?); instances: sda, sdb"),
+        (&["--counter", right, "--instance", "sda", "--instance", "sdbb"], 1, "no instance `sdbb` in the log"),
     ];
     for command in [&["export", &log, "--as", "csv"][..], &["show", &log]] {
         for (more, code, words) in cases {
@@ -116,6 +117,36 @@ fn typing_errors_are_told_with_the_nearest_name() {
             assert_eq!((done.status.code(), done.stdout.len()), (Some(code), 0), "{command:?} {more:?}: {said}");
             assert!(said.contains(words), "{command:?} {more:?}: {said}");
         }
+    }
+}
+
+/// Latencies of single requests, which another device has.
+#[test]
+fn a_device_that_was_not_traced_is_named() {
+    let place = folder("export-traced").join("log");
+    let all = [("physical_disk.reads", "sda"), ("request_latency.reads", "sda@1088")]
+        .map(|(counter, instance)| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 })
+        .to_vec();
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::bulk()).expect("a log");
+    let mut frame = Frame::new(Arc::new(Schema::new(all)), 2);
+    for second in 0..2i64 {
+        let tick = Tick { time_ns: (1_700_000_000 + second) * SECOND, elapsed_ns: SECOND as u64 };
+        frame.push(tick, &[5.0 * second as f64, 5.0]);
+    }
+    writer.push_frame(&frame).expect("writable");
+    writer.close().expect("writable");
+    let log = place.to_str().expect("plain");
+    let cases: [(&[&str], i32); 4] = [
+        (&["--instance", "sda"], 0),
+        (&["--instance", "sda", "--instance", "nvme*"], 0),
+        (&["--instance", "sdb"], 1),
+        (&["--instance", "sda", "--instance", "sdb"], 1),
+    ];
+    for (devices, code) in cases {
+        let done = diskwright(&[&["show", log, "--latency", "--json"], devices].concat());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{devices:?}: {said}");
+        assert_eq!(said.contains("no instance `sdb` in the log"), code == 1, "{devices:?}: {said}");
     }
 }
 

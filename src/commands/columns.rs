@@ -11,7 +11,7 @@ use diskwright_export::ExportColumn;
 
 use super::Failure;
 use super::log::Logs;
-use super::select::{matches, names, no_instance, unknown_counter};
+use super::select::{instances_of, lacking_instance, matches, names, no_instance, unknown_counter};
 
 /// What a first reading of the logs showed.
 pub struct ColumnSurvey {
@@ -95,10 +95,8 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
     if let Some((name, _)) = unknown {
         return Err(unknown_counter(name));
     }
-    if found.pairs.is_empty() {
-        let others: BTreeSet<&str> = found.others.iter().map(String::as_str).collect();
-        let none = || Failure::Failed("the log contains none of these counters and instances".into());
-        return Err(no_instance(instances, &others).unwrap_or_else(none));
+    if let Some(failure) = found.lack(instances) {
+        return Err(failure);
     }
     Ok(ColumnSurvey { columns: found.columns(raw), ticks })
 }
@@ -147,6 +145,16 @@ impl SeriesPairs {
                 }
             }
         }
+    }
+
+    /// Why there is nothing, or a typed instance is none of these.
+    fn lack(&self, instances: &[String]) -> Option<Failure> {
+        let others: BTreeSet<&str> = self.others.iter().map(String::as_str).collect();
+        if self.pairs.is_empty() {
+            let none = || Failure::Failed("the log contains none of these counters and instances".into());
+            return Some(no_instance(instances, &others).unwrap_or_else(none));
+        }
+        lacking_instance(instances, &instances_of(&self.pairs), &others)
     }
 
     fn columns(self, raw: bool) -> Vec<ExportColumn> {

@@ -1,6 +1,6 @@
 //! Recorded distributions of latency over a window: merged exactly, step by step, with a heat map of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::latency::edges;
 use diskwright_base::latency_series::{of_steps, parse};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::log::Logs;
+use super::select::{lacking_instance, matches, no_instance};
 use super::trace::heat;
 use diskwright_base::units;
 
@@ -32,12 +33,14 @@ pub struct RecordedLatency {
 pub struct LatencyWindow {
     range: (i64, i64),
     groups: BTreeMap<(String, LatencyOperation), RecordedLatency>,
+    /// All that were traced, wanted or not.
+    devices: BTreeSet<String>,
 }
 
 impl LatencyWindow {
     /// Reads them all; `logs` give steps.
     pub fn read(logs: &Logs, instances: &[String]) -> Result<LatencyWindow, Failure> {
-        let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new() };
+        let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new(), devices: BTreeSet::new() };
         logs.read(|piece| {
             if let LogPiece::Frame(frame) = piece
                 && frame.schema().series.iter().any(|series| parse(series).is_some())
@@ -50,11 +53,17 @@ impl LatencyWindow {
     }
 
     fn frame(&mut self, frame: &Frame, instances: &[String]) {
-        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| super::select::matches(p, device));
+        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| matches(p, device));
         let (from, to) = self.range;
         // a column for each second, or wider ones of a longer window
         let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
-        for group in LatencyColumns::find(frame.schema()).groups.into_iter().filter(|group| wanted(&group.device)) {
+        for group in LatencyColumns::find(frame.schema()).groups {
+            if !self.devices.contains(&group.device) {
+                self.devices.insert(group.device.clone());
+            }
+            if !wanted(&group.device) {
+                continue;
+            }
             let key = (group.device.clone(), group.operation);
             for (index, tick) in frame.ticks().iter().enumerate() {
                 let steps = group.steps(frame, index..index + 1);
@@ -76,6 +85,18 @@ impl LatencyWindow {
     /// True where nothing was traced.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Said where one of the typed devices was not traced, and others were.
+    pub fn lacking(&self, typed: &[String]) -> Option<Failure> {
+        let is_typed = |device: &&str| typed.iter().any(|pattern| matches(pattern, device));
+        let (found, others): (BTreeSet<&str>, BTreeSet<&str>) =
+            self.devices.iter().map(String::as_str).partition(is_typed);
+        match () {
+            () if typed.is_empty() => None,
+            () if found.is_empty() => no_instance(typed, &others),
+            () => lacking_instance(typed, &found, &others),
+        }
     }
 
     /// By device and operation.

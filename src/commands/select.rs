@@ -99,7 +99,11 @@ pub fn choose(
     if wanted.is_empty() {
         return Err(no_instance(instances, &others).unwrap_or_else(|| none_of_these(schemas)));
     }
-    Ok(wanted)
+    let lack = lacking_instance(instances, &instances_of(&wanted), &others);
+    match lack {
+        Some(failure) => Err(failure),
+        None => Ok(wanted),
+    }
 }
 
 /// Said of a name that no counter has, with the nearest one.
@@ -124,6 +128,19 @@ pub fn no_instance(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> 
     }
     let (typed, names) = (typed.join("` or `"), names.join(", "));
     Some(Failure::Failed(format!("these counters have no instance `{typed}` in the log{near}; instances: {names}")))
+}
+
+/// The instances of pairs of counter and instance.
+pub fn instances_of(pairs: &[(String, String)]) -> BTreeSet<&str> {
+    pairs.iter().map(|(_, instance)| instance.as_str()).collect()
+}
+
+/// The same where others that were typed are right, which makes a wrong name no better. A pattern may find nothing.
+pub fn lacking_instance(typed: &[String], found: &BTreeSet<&str>, others: &BTreeSet<&str>) -> Option<Failure> {
+    let is_wrong = |name: &&String| !name.contains('*') && !found.contains(name.as_str());
+    let wrong: Vec<String> = typed.iter().filter(is_wrong).cloned().collect();
+    let known: BTreeSet<&str> = found.iter().chain(others.iter()).copied().collect();
+    if wrong.is_empty() { None } else { no_instance(&wrong, &known) }
 }
 
 /// Said where nothing of what is asked for is there.

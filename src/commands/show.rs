@@ -2,7 +2,7 @@
 //! its statistics.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -161,6 +161,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Distributions of single requests.
 fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
     let window = LatencyWindow::read(logs, &arguments.instance)?;
+    if let Some(failure) = window.lacking(&arguments.instance) {
+        return Err(failure);
+    }
     if window.is_empty() {
         let how = "`diskwright record DIR --trace` keeps them";
         return Err(Failure::Failed(format!("this log has no latencies of single requests; {how}")));
@@ -184,6 +187,9 @@ fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(Stri
     let mut own = select::foreign("foreign.*", instances, schemas);
     if own.is_empty() {
         return Err(select::none_of_these(schemas));
+    }
+    if let Some(failure) = select::lacking_instance(instances, &select::instances_of(&own), &BTreeSet::new()) {
+        return Err(failure);
     }
     let all = own.len();
     own.truncate(MOST);

@@ -7,7 +7,8 @@ use diskwright_base::Note;
 use crate::batch::FrameBatch;
 
 const SECOND_NS: i64 = 1_000_000_000;
-const HOUR_NS: i64 = 3_600 * SECOND_NS;
+const MINUTE_NS: i64 = 60 * SECOND_NS;
+const HOUR_NS: i64 = 60 * MINUTE_NS;
 
 /// Said where the clocks changed.
 pub(crate) const TOLD: &str = "the log's local time jumps by an hour where a sample was due; taken for a change to or \
@@ -52,35 +53,81 @@ pub(crate) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) 
 }
 
 /// Follows the local clock of a log from sample to sample.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct DaylightClock {
     /// Hours that are added because the clocks changed.
     shift_ns: i64,
+    /// Local time less UTC as the log tells it, minutes.
+    zone: Option<i64>,
     /// The latest sample.
     last_ns: Option<i64>,
     /// The time between two samples; 0 while unknown.
     usual_ns: u64,
+    /// The time before the latest sample, where it was much longer than usual; else 0.
+    long_ns: u64,
 }
 
 impl DaylightClock {
     /// The moment of the next sample: `time_ns` is UTC by the log's one zone, `local_ns` what its clock showed.
     pub fn place(&mut self, time_ns: i64, local_ns: i64, batch: &mut FrameBatch<'_>) -> i64 {
+        let (now, is_changed) = self.follow(time_ns, local_ns);
+        if is_changed {
+            batch.note(Note::new(now, Note::CLOCK, TOLD));
+        }
+        now
+    }
+
+    /// The same, and whether the clocks changed since the sample before, which is to be told.
+    pub fn follow(&mut self, time_ns: i64, local_ns: i64) -> (i64, bool) {
+        let zone = local_ns.saturating_sub(time_ns).saturating_add(MINUTE_NS / 2).div_euclid(MINUTE_NS);
+        if self.zone.replace(zone).is_some_and(|before| before != zone) {
+            // the log itself tells the zone that holds now
+            self.shift_ns = 0;
+        }
         let mut now = time_ns.saturating_add(self.shift_ns);
+        let mut is_changed = false;
         if let Some(last) = self.last_ns {
-            let since = now.saturating_sub(last);
-            let is_odd = since <= 0 || since.unsigned_abs() > self.usual_ns.saturating_mul(4);
-            if is_odd && let Some(change) = change(last, now, local_ns, self.usual_ns) {
+            if self.is_odd(time_ns)
+                && let Some(change) = change(last, now, local_ns, self.usual_ns)
+            {
                 self.shift_ns += change.shift_ns();
                 now = now.saturating_add(change.shift_ns());
-                batch.note(Note::new(now, Note::CLOCK, TOLD));
+                is_changed = true;
             }
-            let since = now.saturating_sub(last);
-            if since > 0 && (self.usual_ns == 0 || since.unsigned_abs() < self.usual_ns.saturating_mul(4)) {
-                self.usual_ns = since.unsigned_abs();
+            if let Some(since) = u64::try_from(now.saturating_sub(last)).ok().filter(|since| *since > 0) {
+                self.learn(since);
             }
         }
         self.last_ns = self.last_ns.max(Some(now));
-        now
+        (now, is_changed)
+    }
+
+    /// What is usual between two samples, from the time between the latest two.
+    fn learn(&mut self, since: u64) {
+        let is_short = self.usual_ns == 0 || since < self.usual_ns.saturating_mul(4);
+        // twice much the same is no gap, but a slower recorder
+        if is_short || since.abs_diff(self.long_ns) <= since / 2 {
+            (self.usual_ns, self.long_ns) = (since, 0);
+        } else {
+            self.long_ns = since;
+        }
+    }
+
+    /// True where the next sample, at `time_ns` by the log's one zone, comes neither later nor soon after the latest.
+    pub fn is_odd(&self, time_ns: i64) -> bool {
+        let since = |last: i64| time_ns.saturating_add(self.shift_ns).saturating_sub(last);
+        let is_late = |since: i64| since <= 0 || since.unsigned_abs() > self.usual_ns.saturating_mul(4);
+        self.usual_ns > 0 && self.last_ns.is_some_and(|last| is_late(since(last)))
+    }
+
+    /// What is added to times, seconds.
+    pub fn shift_s(&self) -> i64 {
+        self.shift_ns / SECOND_NS
+    }
+
+    /// Samples that come are not those that follow the latest: a table begins once more.
+    pub fn forget(&mut self) {
+        self.last_ns = None;
     }
 }
 
@@ -106,5 +153,42 @@ mod tests {
         assert_eq!(told("2022-10-30T02:59:50Z", "2022-10-30T02:20:05Z"), None);
         // the last moment that can be counted
         assert_eq!(change(i64::MAX, i64::MAX, i64::MAX, 15), None);
+    }
+
+    /// True where a clock sees a change at a time of the last Sunday of October.
+    fn shows(clock: &mut DaylightClock, time: &str) -> bool {
+        let moment = at(&format!("2026-10-25T{time}Z"));
+        clock.follow(moment, moment).1
+    }
+
+    #[test]
+    fn a_recorder_that_became_slower_has_another_distance() {
+        let mut clock = DaylightClock::default();
+        let mut told = |time: &str| shows(&mut clock, time);
+        for time in ["02:55:50", "02:56:00", "02:57:00", "02:58:00", "02:59:00"] {
+            assert!(!told(time), "{time}");
+        }
+        assert!(told("02:00:00"));
+        // one gap makes none slower
+        let mut clock = DaylightClock::default();
+        let mut told = |time: &str| shows(&mut clock, time);
+        for time in ["02:55:50", "02:56:00", "02:59:00"] {
+            assert!(!told(time), "{time}");
+        }
+        assert!(!told("02:02:00") && !told("02:03:00"));
+    }
+
+    #[test]
+    fn a_zone_that_the_log_tells_ends_what_was_added() {
+        let (hour, step) = (HOUR_NS, 10 * MINUTE_NS);
+        let mut clock = DaylightClock::default();
+        let mut told = |local: &str, zone: i64| clock.follow(at(local) - zone * hour, at(local));
+        let first = told("2026-10-25T02:40:00Z", 2).0;
+        assert_eq!(told("2026-10-25T02:50:00Z", 2), (first + step, false));
+        assert_eq!(told("2026-10-25T02:00:00Z", 2), (first + 2 * step, true));
+        assert_eq!(told("2026-10-25T02:10:00Z", 2), (first + 3 * step, false));
+        // at the top of a page of rows: it is winter
+        assert_eq!(told("2026-10-25T02:20:00Z", 1), (first + 4 * step, false));
+        assert_eq!(told("2026-10-25T05:40:00Z", 1), (first + 4 * hour, false));
     }
 }

@@ -251,3 +251,37 @@ fn a_loop_cut_anywhere_keeps_what_was_whole() {
         }
     }
 }
+
+/// What `date` prints names the zone, with which a change is no jump; of a name that may be several zones it is one.
+#[test]
+fn named_zones_keep_their_time_over_a_change() {
+    for (day, zones, hour, first_s) in [
+        ("Sun Oct 25", ["BST", "GMT"], ["01", "01"], 1_792_889_980),
+        ("Sun Nov  1", ["CDT", "CST"], ["01", "01"], 1_793_516_380),
+        ("Sun Apr  5", ["AEDT", "AEST"], ["02", "02"], 1_775_318_380),
+        ("Sun Apr  5", ["NZDT", "NZST"], ["02", "02"], 1_775_357_980),
+    ] {
+        let clocks = ["59:40", "59:50", "00:00", "00:10"];
+        let dump = |(n, clock): (u64, &str)| {
+            let half = usize::from(n > 2);
+            format!("{day} {}:{clock} {} 2026\n{}", hour[half], zones[half], diskstats(20, n))
+        };
+        let read = of(&(1..).zip(clocks).map(dump).collect::<String>());
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{zones:?}");
+        assert_eq!(read.ticks[0].0.round() as i64, first_s, "{zones:?}");
+    }
+}
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in [
+        ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+        ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+    ] {
+        let dump = |(n, clock): (u64, &str)| format!("{day} {clock}\n{}", diskstats(20, n));
+        let read = of(&(1..).zip(clocks).map(dump).collect::<String>());
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}

@@ -118,3 +118,41 @@ fn broken_frames() {
         assert!(read.summary.is_ok(), "cut at {cut}");
     }
 }
+
+/// Days and clocks of a change from and to summer time, ten seconds apart.
+const CHANGES: [(&str, [&str; 4]); 2] = [
+    ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+    ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+];
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    for (day, clocks) in CHANGES {
+        let text: String = clocks.iter().map(|clock| frame(clock, 70.0, ROW)).collect();
+        let read = of(&format!("{day} {}\n{text}", clocks[0]));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{day}");
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}
+
+/// A loop of `date +%s` or `date -u` and top, whose own clock is that of the machine's zone.
+#[test]
+fn clocks_below_a_time_of_utc_are_local() {
+    // 1795455000 is 17:30:00 UTC
+    for (ahead_s, clocks) in [
+        (0, ["17:30:01", "17:30:11"]),
+        (32_400, ["02:30:01", "02:30:11"]),
+        (-18_000, ["12:30:01", "12:30:11"]),
+        (46_800, ["06:30:01", "06:30:11"]),
+    ] {
+        for above in [["1795455000\n", "1795455010\n"], ["Mon Nov 23 17:30:00 UTC 2026\n", ""]] {
+            let one = |(date, clock): (&str, &str)| date.to_owned() + &frame(clock, 70.0, ROW);
+            let read = of(&above.into_iter().zip(clocks).map(one).collect::<String>());
+            let moments: Vec<i64> = read.ticks.iter().map(|t| t.0.round() as i64).collect();
+            assert_eq!(moments, [1_795_455_001, 1_795_455_011], "{above:?}");
+            let offset_s = read.summary.as_ref().expect("read").offset_s.unwrap_or(0);
+            assert_eq!(offset_s, ahead_s, "{above:?}");
+        }
+    }
+}

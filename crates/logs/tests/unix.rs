@@ -253,6 +253,21 @@ fn broken_reports() {
     }
 }
 
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    let table = "device r/s w/s kr/s kw/s wait actv svc_t %w %b\nsd0 1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
+    for (day, clocks) in [
+        ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+        ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+    ] {
+        let report = |clock: &str| format!("{day} {clock}\n{BANNER}{table}");
+        let read = iostat(&clocks.map(report).concat());
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3], "{day}: {:?}", read.summary);
+        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+    }
+}
+
 fn sar(text: &str) -> ReadLog {
     read_as("unix-sar", text, &LogOptions::default())
 }
@@ -340,6 +355,32 @@ fn intervals_of_sar_begin_anew_at_restarts_and_files() {
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0, 180.0, 300.0, 180.0]);
     let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text.contains(text)).count();
     assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
+}
+
+/// Table after table, and the file of the next day behind it.
+#[test]
+fn sar_keeps_its_time_over_a_change_to_or_from_summer_time() {
+    for (dates, clocks) in [
+        (["10/25/2026", "10/26/2026"], ["02:30:00", "02:40:00", "02:50:00", "02:00:00", "02:10:00"]),
+        (["03/29/2026", "03/30/2026"], ["01:30:00", "01:40:00", "01:50:00", "03:00:00", "03:10:00"]),
+    ] {
+        let table = |headings: &str, row: &str| {
+            let rows: String = clocks[1..].iter().map(|clock| format!("{clock} {row}\n")).collect();
+            format!("{} {headings}\n{rows}\n", clocks[0])
+        };
+        let both = table("%usr %sys %wio %idle", "10 5 0 85")
+            + &table("device %busy avque r+w/s blks/s avwait avserv", "sd1 60 2.0 30 160 15.0 45.0");
+        let first = |date: &str| format!("SunOS db1 5.11 11.3 sun4v    {date}\n\n");
+        let next = "00:00:00 %usr %sys %wio %idle\n00:10:00 10 5 0 85\n";
+        let read = sar(&format!("{}{both}{}{next}", first(dates[0]), first(dates[1])));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [600.0; 5], "{dates:?}");
+        let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0).round() as i64).collect();
+        assert_eq!(apart[..3], [600; 3], "{dates:?}");
+        // from 2:10 of one day to 0:10 of the next, or from 3:10
+        assert_eq!(apart[3], if clocks[3] == "02:00:00" { 22 * 3600 } else { 21 * 3600 }, "{dates:?}");
+        assert_eq!(disk(&read, "busy", "sd1")[..4], [0.6; 4], "{dates:?}");
+        assert_eq!(read.notes.iter().filter(|note| note.kind == Note::CLOCK).count(), 1, "{dates:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! line `ZZZZ` says when that was: before its rows in a file as nmon wrote it,
 //! behind all rows in a sorted one, which is then held in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use diskwright_base::text::same_host;
 use diskwright_base::{ProcessRow, Topology};
@@ -24,6 +24,8 @@ use crate::{LogInput, LogOptions};
 const MOST_HELD: usize = 16 << 20;
 /// Sections of a recording at most; each processor is one.
 const MOST_SECTIONS: usize = 20_000;
+/// Kinds of lines in a head at most.
+const MOST_WORDS: usize = 1000;
 /// What a process takes, in cells.
 const PROCESS: usize = 16;
 
@@ -41,6 +43,8 @@ struct NmonLog<'b, 'c> {
     daylight: DaylightClock,
     delimiter: u8,
     machine: Topology,
+    /// Kinds of lines in this run's head.
+    words: HashSet<String>,
     /// Local midnight of the head's date, for moments without one.
     day: Option<i64>,
     last_clock: i64,
@@ -80,6 +84,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         daylight: DaylightClock::default(),
         delimiter: b',',
         machine: Topology::default(),
+        words: HashSet::new(),
         day: None,
         last_clock: 0,
         sections: Vec::new(),
@@ -164,16 +169,23 @@ impl NmonLog<'_, '_> {
     /// What the head says of the machine and the run.
     fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
         let value = |index: usize| cells.get(index).map(|c| c.trim().to_owned()).unwrap_or_default();
+        let word = value(1);
+        // in a sorted file, the host and others come before the program
+        if !self.sections.is_empty() && (word == "progname" || self.words.contains(&word)) {
+            self.end_of_run(lines);
+            self.machine = Topology::default();
+            self.words.clear();
+            self.sections.clear();
+            self.places.clear();
+            self.is_first = true;
+            (self.day, self.last_clock) = (None, 0);
+            // it may be of the same hours
+            self.daylight.forget();
+        }
+        if self.words.len() < MOST_WORDS {
+            self.words.insert(word);
+        }
         match cells.get(1).map(String::as_str) {
-            // in a sorted file, where no section stands above it, the host and others come before it
-            Some("progname") if !self.sections.is_empty() => {
-                self.end_of_run(lines);
-                self.machine = Topology::default();
-                self.sections.clear();
-                self.places.clear();
-                self.is_first = true;
-                (self.day, self.last_clock) = (None, 0);
-            }
             Some("host") => self.machine.host = value(2),
             Some("AIX") => self.machine.kernel = format!("AIX {}", value(2)),
             Some("OS") => self.machine.kernel = value(3),

@@ -88,6 +88,31 @@ fn a_sorted_file_says_the_same() {
     assert_eq!(run_with(sorted.as_bytes(), &options).ticks.len(), 3);
 }
 
+/// Each line of a head comes again in the next one, and the program is not the first.
+#[test]
+fn sorted_files_one_behind_the_other_are_runs_of_their_own() {
+    let sorted = |text: &str| {
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        lines.join("\n") + "\n"
+    };
+    let later = recording(2).replace(",07:05:", ",08:05:");
+    let read = run(&(sorted(&recording(3)) + &sorted(&later)));
+    let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+    assert_eq!(lengths, [0, 10, 10, 0, 10]);
+    assert_eq!(read.summary.unwrap().skipped.len(), 0);
+    let two = sorted(&recording(3)) + &sorted(&later.replace("db1", "db2"));
+    for (host, ticks) in [(None, 3), (Some("db1"), 3), (Some("db2"), 2)] {
+        let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
+        let read = run_with(two.as_bytes(), &options);
+        assert_eq!(read.ticks.len(), ticks, "{host:?}");
+        let summary = read.summary.unwrap();
+        assert_eq!(summary.host, host.unwrap_or("db1"));
+        let other = if host == Some("db2") { "db1" } else { "db2" };
+        assert!(summary.skipped.iter().any(|s| s.because.contains(other)), "{host:?}: {:?}", summary.skipped);
+    }
+}
+
 #[test]
 fn partitions_whose_disk_ends_the_part_before_are_no_disks() {
     let next = "DISKREAD1,Disk Read KB/s 1 db1,sda2,sdz,sdz1\n";

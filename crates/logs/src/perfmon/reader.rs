@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Tick};
 
+use crate::daylight::DaylightClock;
 use crate::nt::{self, processes::NtProcesses};
-use crate::{FrameBatch, LogError, LogOptions, daylight};
+use crate::{FrameBatch, LogError, LogOptions};
 
 use super::buffer::LineBuffer;
 use super::clock::{self, PerfmonClock, PerfmonDateOrder};
@@ -35,9 +36,7 @@ pub(super) struct PerfmonReader<'a, 'b> {
     host: Option<String>,
     /// True below the header of another machine.
     is_muted: bool,
-    /// The last tick's moment, and the usual time between two.
-    last_ns: Option<i64>,
-    usual_ns: u64,
+    daylight: DaylightClock,
     /// The topology that was told last, as text.
     told: String,
     /// Remarks that limit certainty; they are told with the next tick.
@@ -54,8 +53,6 @@ struct PerfmonLog {
     separator: u8,
     clock: PerfmonClock,
     offset_s: i32,
-    /// Hours that were added to the log's times because the clocks changed.
-    shift_ns: i64,
     frame: Frame,
     capacity: usize,
     /// The last few rows, not yet in the frame.
@@ -76,8 +73,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             offset_s: None,
             host: options.host.clone(),
             is_muted: false,
-            last_ns: None,
-            usual_ns: 0,
+            daylight: DaylightClock::default(),
             told: String::new(),
             warnings: Vec::new(),
         }
@@ -157,7 +153,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         }
         let columns = match PerfmonColumns::of(&header, self.host.as_deref(), self.batch) {
             Ok(columns) => columns,
-            Err(because) if self.last_ns.is_some() => {
+            Err(because) if self.batch.has_ticks() => {
                 self.batch.skip(format!("line {number}"), format!("a log of another machine: {because}"));
                 self.is_muted = true;
                 return Ok(end);
@@ -246,28 +242,13 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
 
     /// Moment and length of a row, after changes of the clocks.
     fn place(&mut self, log: &mut PerfmonLog, time_ns: i64) -> Option<Tick> {
-        let mut now = time_ns.saturating_add(log.shift_ns);
-        if let Some(last) = self.last_ns {
-            let since = now.saturating_sub(last);
-            let is_odd = since <= 0 || since.unsigned_abs() > self.usual_ns.saturating_mul(4);
-            if is_odd && self.usual_ns > 0 {
-                // what comes of it is told after the ticks before it
-                self.hand_over(log);
-                let local = now.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
-                if let Some(change) = daylight::change(last, now, local, self.usual_ns) {
-                    log.shift_ns += change.shift_ns();
-                    now += change.shift_ns();
-                    self.batch.note(Note::new(now, Note::CLOCK, daylight::TOLD));
-                }
-            }
-            let since = now.saturating_sub(last);
-            if since > 0 && (self.usual_ns == 0 || since.unsigned_abs() < self.usual_ns.saturating_mul(4)) {
-                self.usual_ns = since.unsigned_abs();
-            }
+        if self.daylight.is_odd(time_ns) {
+            // what comes of it is told after the ticks before it
+            self.hand_over(log);
         }
-        let tick = self.batch.place(now, None)?;
-        self.last_ns = Some(now);
-        Some(tick)
+        let local_ns = time_ns.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
+        let now = self.daylight.place(time_ns, local_ns, self.batch);
+        self.batch.place(now, None)
     }
 
     fn hand_over(&mut self, log: &mut PerfmonLog) {
@@ -375,7 +356,6 @@ impl PerfmonLog {
             separator: header.separator,
             clock: PerfmonClock::new(PerfmonDateOrder::MonthDay, offset_s),
             offset_s,
-            shift_ns: 0,
             frame: Frame::default(),
             capacity: 1,
             rows: Vec::new(),

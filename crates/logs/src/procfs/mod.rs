@@ -20,6 +20,7 @@ use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
 use crate::collectl;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::stamp::{StampLine, stamp};
 use crate::sysstat::clock::SysstatClock;
@@ -137,6 +138,7 @@ struct DumpLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
+    daylight: DaylightClock,
     order: NumericDateOrder,
     cells: DumpCells,
     names: Vec<DumpName>,
@@ -172,6 +174,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             batch,
             options,
             clock: SysstatClock::new(options),
+            daylight: DaylightClock::default(),
             order,
             cells: DumpCells::default(),
             names: Vec::new(),
@@ -390,7 +393,12 @@ impl<'b, 'c> DumpLog<'b, 'c> {
                 self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
             }
         }
-        Ok(Some(self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns)))
+        let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
+        if !self.clock.is_one_zone(&zone) {
+            return Ok(Some(time_ns));
+        }
+        let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
+        Ok(Some(self.daylight.place(time_ns, local_ns, self.batch)))
     }
 
     fn end(mut self) -> Result<(), LogError> {

@@ -7,6 +7,9 @@ use crate::LogOptions;
 use crate::TimeBasis;
 use crate::batch::FrameBatch;
 
+/// Local time of the middle of North America less UTC in winter, seconds.
+const CENTRAL: i64 = -6 * 3600;
+
 /// What a time says of its zone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ZoneHint {
@@ -21,13 +24,29 @@ pub enum ZoneHint {
 /// Settles the zone once and says so once.
 pub struct SysstatClock {
     option: Option<i64>,
+    /// `CDT` was there: `CST` is of the same zone, and not China's.
+    is_central: bool,
     has_warned: bool,
 }
 
 impl SysstatClock {
     /// With what the user knows.
     pub fn new(options: &LogOptions) -> SysstatClock {
-        SysstatClock { option: options.utc_offset_s.map(i64::from), has_warned: false }
+        SysstatClock { option: options.utc_offset_s.map(i64::from), is_central: false, has_warned: false }
+    }
+
+    fn of_name(&mut self, name: &str) -> Option<i64> {
+        self.is_central |= name == "CDT";
+        zone(name).or_else(|| (self.is_central && name == "CST").then_some(CENTRAL))
+    }
+
+    /// True where a time is placed as those in the other half of the year are: an hour's jump may be a change of it.
+    pub fn is_one_zone(&self, said: &ZoneHint) -> bool {
+        match said {
+            ZoneHint::Nothing => true,
+            ZoneHint::Offset(_) => false,
+            ZoneHint::Name(name) => self.option.is_some() || zone(name).is_none() && !self.is_central,
+        }
     }
 
     /// A local time, in seconds, as nanoseconds of UTC. An offset that stands
@@ -35,7 +54,7 @@ impl SysstatClock {
     pub fn utc_ns(&mut self, local_s: i64, said: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
         let known = match said {
             ZoneHint::Offset(offset) => Some(*offset),
-            ZoneHint::Name(name) => self.option.or_else(|| zone(name)),
+            ZoneHint::Name(name) => self.option.or_else(|| self.of_name(name)),
             ZoneHint::Nothing => self.option,
         };
         match known {

@@ -7,7 +7,7 @@ use diskwright_base::Note;
 use diskwright_base::text::same_host;
 
 use super::calendar;
-use super::clock::{SysstatClock, ZoneHint};
+use super::clock::SysstatClock;
 use super::head_line::HeadLine;
 use super::idle::{self, IdleDevices, TABLES};
 use super::machine::{HeadDays, ReportClock, SysstatMachine};
@@ -232,7 +232,7 @@ impl IostatTextLog<'_, '_> {
         self.end_of_report()?;
         let local = if clock.is_some() { self.days.after(printed.local) } else { printed.local };
         let mut time_ns = self.clock.utc_ns(local, &printed.zone, self.batch);
-        if printed.zone == ZoneHint::Nothing {
+        if self.clock.is_one_zone(&printed.zone) {
             time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         }
         self.printed = Some(time_ns);

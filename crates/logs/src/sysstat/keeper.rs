@@ -136,6 +136,10 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
                 self.before_ns = None;
                 self.documents += 1;
                 self.idle.begin();
+                if self.writer == DocumentWriter::Sadf {
+                    // another document may be of the same hours
+                    self.daylight.forget();
+                }
             }
             "release" => self.host.kernel = text.to_owned(),
             "date" | "file-date" => self.host.date = text.to_owned(),
@@ -210,8 +214,15 @@ impl SysstatSession<'_, '_> {
     fn time(&mut self, said: &[(StampPart, String)], place: u64) -> Result<Option<(i64, Option<u64>)>, LogError> {
         let part = |wanted: StampPart| said.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if self.writer == DocumentWriter::Sadf {
-            let read = sadf_time(part, &self.host.zone, self.order);
-            return Ok(read.map(|(local, zone, elapsed)| (self.clock.utc_ns(local, &zone, self.batch), elapsed)));
+            let is_beside = part(StampPart::Zone).is_some();
+            let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+            // a zone in the head is that of one half of the year
+            let is_settled = matches!(zone, ZoneHint::Offset(_)) || is_beside && !self.clock.is_one_zone(&zone);
+            if is_settled {
+                return Ok(Some((time_ns, elapsed)));
+            }
+            return Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), elapsed)));
         }
         let Some(whole) = part(StampPart::Whole) else {
             return self.counted_time(place).map(|time| Some((time, None)));
@@ -224,7 +235,7 @@ impl SysstatSession<'_, '_> {
         let of_clock = |keep: &mut Self| keep.time_of_day(&whole).map(|local| (local, ZoneHint::Nothing));
         let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-        if zone != ZoneHint::Nothing {
+        if !self.clock.is_one_zone(&zone) {
             return Ok(Some((time_ns, None)));
         }
         Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), None)))
@@ -284,7 +295,8 @@ impl SysstatSession<'_, '_> {
     pub fn restart(&mut self, parts: &[(StampPart, String)]) {
         let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
-            let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+            let shift_ns = self.daylight.shift_s() * S;
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(shift_ns);
             if self.ticks > 0 {
                 self.batch.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
             }
@@ -314,6 +326,32 @@ mod tests {
             ));
             let lengths: Vec<u64> = read.ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect();
             assert_eq!(lengths, [0, 5, 5, 5], "{day}");
+        }
+    }
+
+    /// Local times of sadf -t and -T, whose zone stands in the head at most.
+    #[test]
+    fn local_times_of_sadf_keep_over_a_change_to_or_from_summer_time() {
+        for (day, clocks) in [
+            ("2026-10-25", ["02:40:01", "02:50:01", "02:00:01", "02:10:01"]),
+            ("2026-03-29", ["01:40:01", "01:50:01", "03:00:01", "03:10:01"]),
+        ] {
+            for zone in ["", "\"timezone\": \"CET\", "] {
+                let sample = |clock: &&str| {
+                    format!(
+                        "{{\"timestamp\": {{\"date\": \"{day}\", \"time\": \"{clock}\", \"interval\": 600}}, \
+                         \"disk\": [{{\"disk-device\": \"sda\", \"tps\": 5.00}}]}}"
+                    )
+                };
+                let samples: Vec<String> = clocks.iter().map(sample).collect();
+                let read = run(&format!(
+                    "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"release\": \"6.1.0\", {zone}\
+                     \"file-date\": \"{day}\", \"statistics\": [{}]}}]}}}}",
+                    samples.join(", ")
+                ));
+                let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0) / 1_000_000_000).collect();
+                assert_eq!(apart, [600; 3], "{day} {zone}: {:?}", read.summary);
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `sadf -d` (and `-dh`): rows of cells with semicolons under headings that
 //! begin with `#`; and `sadf -p`: a value a row, with tabs.
 
+use std::collections::HashSet;
+
 use diskwright_base::Note;
 use diskwright_base::text::same_host;
 
@@ -13,6 +15,7 @@ use super::table::{self, HeadingTable};
 use super::time::{self, NumericDateOrder};
 use super::xml_log::plain_number;
 use crate::batch::FrameBatch;
+use crate::daylight::{self, DaylightClock};
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
@@ -22,10 +25,20 @@ const WORDS: &str = "a row with words where its headings have numbers";
 /// What rows of `sadf -d` begin with.
 const FIRST: &str = "hostname;interval;timestamp";
 
+/// Headings that are distinguished; sadf has some fifty.
+const MOST_TABLES: usize = 1000;
+
 struct SadfRowsLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
+    /// How the clock goes in this table, and where the tables began.
+    daylight: DaylightClock,
+    origin: DaylightClock,
+    /// When the clocks changed: each table shows it, and it is told once.
+    changes: HashSet<i64>,
+    /// Headings since then.
+    seen: HashSet<String>,
     head: HeadLine,
     wanted: Option<String>,
     collector: Collector,
@@ -64,6 +77,10 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         file: stream.name().to_owned(),
         batch,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
+        origin: DaylightClock::default(),
+        changes: HashSet::new(),
+        seen: HashSet::new(),
         head: HeadLine::default(),
         wanted: options.host.clone(),
         collector: Collector::new(),
@@ -127,7 +144,11 @@ impl SadfRowsLog<'_, '_> {
         if !self.is_of_host(host) {
             return Ok(());
         }
-        let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        let mut time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        // values a row go through time once for each counter, and nothing stands between
+        if !is_tabbed && self.clock.is_one_zone(&zone) {
+            time_ns = self.steady(time_ns, local);
+        }
         if interval < 0 {
             self.event(time_ns, &cells[3..]);
             return Ok(());
@@ -147,6 +168,15 @@ impl SadfRowsLog<'_, '_> {
         put?;
         self.collector.make_room(self.batch, &self.head.machine());
         Ok(())
+    }
+
+    /// The moment of a local time, after a change of the clocks.
+    fn steady(&mut self, time_ns: i64, local: i64) -> i64 {
+        let (moment_ns, is_changed) = self.daylight.follow(time_ns, local.saturating_mul(1_000_000_000));
+        if is_changed && self.changes.insert(moment_ns) {
+            self.collector.note(Note::new(moment_ns, Note::CLOCK, daylight::TOLD));
+        }
+        moment_ns
     }
 
     fn is_of_host(&mut self, host: &str) -> bool {
@@ -180,6 +210,16 @@ impl SadfRowsLog<'_, '_> {
             return;
         };
         self.times_ns = None;
+        if self.seen.contains(headings) {
+            // behind a restart, or in the next file: tables go on from here, or are of the same hours
+            self.daylight.forget();
+            self.origin = self.daylight;
+            self.seen.clear();
+        }
+        if self.seen.len() < MOST_TABLES {
+            self.seen.insert(headings.to_owned());
+        }
+        self.daylight = self.origin;
         let rest = rest.trim_start_matches(';');
         let lists = rest.matches("[...]").count();
         let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();
@@ -284,6 +324,8 @@ fn put_row(
 
 #[cfg(test)]
 mod tests {
+    use diskwright_base::Note;
+
     use super::super::testing::run;
 
     const DISK: &str = "# hostname;interval;timestamp;DEV;tps;rkB/s;aqu-sz;await\n";
@@ -305,6 +347,29 @@ mod tests {
         assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text.contains("restarted")));
         assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
         assert_eq!(read.summary.unwrap().format, "sadf-rows");
+    }
+
+    /// Local times of `sadf -d -t`: table after table, and the file of the next day behind them.
+    #[test]
+    fn local_times_keep_over_a_change_to_or_from_summer_time() {
+        for (days, clocks) in [
+            (["2026-10-25", "2026-10-26"], ["02:40:01", "02:50:01", "02:00:01", "02:10:01"]),
+            (["2026-03-29", "2026-03-30"], ["01:40:01", "01:50:01", "03:00:01", "03:10:01"]),
+        ] {
+            let table = |headings: &str, values: &str| {
+                let row = |clock: &&str| format!("db1;600;{} {clock};{values}\n", days[0]);
+                format!("{headings}{}", clocks.iter().map(row).collect::<String>())
+            };
+            let processors = "# hostname;interval;timestamp;CPU;%usr;%idle\n";
+            let both = table(processors, "-1;10.00;90.00") + &table(DISK, "sda;5;1;0.5;2");
+            let next = format!("{processors}db1;600;{} 00:10:01;-1;10.00;90.00\n", days[1]);
+            let read = run(&(both + &next));
+            let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0) / 1_000_000_000).collect();
+            assert_eq!(apart[..3], [600; 3], "{days:?}: {:?}", read.summary);
+            assert_eq!(apart[3], if clocks[2] == "02:00:01" { 22 * 3600 } else { 21 * 3600 }, "{days:?}");
+            assert_eq!(read.column("physical_disk.transfers_per_s", "sda")[..4], [5.0; 4], "{days:?}");
+            assert_eq!(read.notes.iter().filter(|n| n.kind == Note::CLOCK).count(), 1, "{days:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! The date stands once, in the first line; midnights are told by times that
 //! fall back. Rows of averages have no time and are passed over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use diskwright_base::Note;
 use diskwright_base::text::same_host;
@@ -16,6 +16,7 @@ use super::stream::StreamWindow;
 use super::table::{HeadingTable, Misfit, SysstatRow};
 use super::time::{self, DAY, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::daylight::{self, DaylightClock};
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
@@ -37,8 +38,14 @@ struct SarTextLog<'b, 'c> {
     averages: Option<HeadingTable>,
     /// Headings of the table that is being read.
     headings: String,
-    /// Local time of the last tick of each table of this stretch.
-    tables: HashMap<String, i64>,
+    /// Local time of the last tick of each table of this stretch, and how its clock goes.
+    tables: HashMap<String, (i64, DaylightClock)>,
+    /// How the clock goes in the table that is being read, and at the beginning of this stretch. All local times here
+    /// go on where the clocks change.
+    daylight: DaylightClock,
+    origin: DaylightClock,
+    /// When they changed: each table shows it, and it is told once.
+    changes: HashSet<i64>,
     /// Local time at which this stretch begins.
     start: Option<i64>,
     /// Local time before the tick that is being read: of the headings, or of the tick before.
@@ -117,6 +124,9 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         averages: None,
         headings: String::new(),
         tables: HashMap::new(),
+        daylight: DaylightClock::default(),
+        origin: DaylightClock::default(),
+        changes: HashSet::new(),
         start: None,
         before: None,
         tick: None,
@@ -224,7 +234,8 @@ impl SarTextLog<'_, '_> {
 
     fn begin_with(&mut self, head: HeadLine) {
         let read = time::date(&head.date, self.order);
-        self.before = read.map(|read| read.date.days() * DAY);
+        let shift = self.daylight.shift_s();
+        self.before = read.map(|read| read.date.days() * DAY + shift);
         if let Some(text) = SysstatMachine::date_guess(&head.date, self.order) {
             self.collector.note(Note::new(self.before.unwrap_or(0) * 1_000_000_000, Note::WARNING, text));
         } else if read.is_none() {
@@ -242,9 +253,25 @@ impl SarTextLog<'_, '_> {
         if clock >= DAY {
             return clock;
         }
-        let base = self.tick.or(self.before).or(self.start).unwrap_or(0);
+        let shift = self.daylight.shift_s();
+        let base = self.tick.or(self.before).or(self.start).map_or(0, |base| base - shift);
         let same_day = base.div_euclid(DAY) * DAY + clock;
-        if same_day + DAY / 2 < base { same_day + DAY } else { same_day }
+        shift + if same_day + DAY / 2 < base { same_day + DAY } else { same_day }
+    }
+
+    /// The local time of a row or of headings, after a change of the clocks.
+    fn steady(&mut self, local: i64) -> i64 {
+        if self.zone != ZoneHint::Nothing {
+            return local;
+        }
+        let shown_ns = (local - self.daylight.shift_s()).saturating_mul(1_000_000_000);
+        let (moment_ns, is_changed) = self.daylight.follow(shown_ns, shown_ns);
+        let local = moment_ns.div_euclid(1_000_000_000);
+        if is_changed && self.changes.insert(local) {
+            let time_ns = self.utc(local);
+            self.collector.note(Note::new(time_ns, Note::CLOCK, daylight::TOLD));
+        }
+        local
     }
 
     fn utc(&mut self, local: i64) -> i64 {
@@ -261,10 +288,18 @@ impl SarTextLog<'_, '_> {
             None => HeadingKind::Nothing,
         };
         // a table goes on where it stopped; a new one begins where the stretch began
-        self.before = self.tables.get(&self.headings).copied().or(self.start).or(self.before);
+        (self.before, self.daylight) = match self.tables.get(&self.headings) {
+            Some((tick, daylight)) => (Some(*tick), *daylight),
+            None => (self.start.or(self.before), self.origin),
+        };
         self.tick = None;
         if let Some(clock) = clock {
             let local = self.after(clock);
+            if self.before.is_some_and(|before| local < before) {
+                // the table comes once more, from its beginning
+                self.daylight.forget();
+            }
+            let local = self.steady(local);
             self.before = Some(local);
             self.start.get_or_insert(local);
         }
@@ -274,7 +309,7 @@ impl SarTextLog<'_, '_> {
         if let Some(tick) = self.tick
             && self.tables.len() < MOST_TABLES
         {
-            self.tables.insert(std::mem::take(&mut self.headings), tick);
+            self.tables.insert(std::mem::take(&mut self.headings), (tick, self.daylight));
         }
     }
 
@@ -301,6 +336,7 @@ impl SarTextLog<'_, '_> {
         local: i64,
         words: &[&str],
     ) -> Result<(), LogError> {
+        let local = self.steady(local);
         let last = self.tick.or(self.before).unwrap_or(local - 1);
         if local < last {
             self.skip("time goes back within a table");
@@ -356,8 +392,9 @@ impl SarTextLog<'_, '_> {
     }
 
     fn restart(&mut self, clock: i64) {
-        let latest = self.tables.values().copied().chain(self.tick).max();
-        self.tick = latest.or(self.tick);
+        if let Some((tick, daylight)) = self.latest() {
+            (self.tick, self.daylight) = (Some(tick), daylight);
+        }
         let local = self.after(clock);
         self.end_of_stretch();
         self.before = Some(local);
@@ -365,8 +402,18 @@ impl SarTextLog<'_, '_> {
         self.collector.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
     }
 
+    /// The latest tick of this stretch, and how its clock goes.
+    fn latest(&self) -> Option<(i64, DaylightClock)> {
+        let own = self.tick.map(|tick| (tick, self.daylight));
+        self.tables.values().copied().chain(own).max_by_key(|(tick, _)| *tick)
+    }
+
     /// Everything up to here stands side by side.
     fn end_of_stretch(&mut self) {
+        self.origin = self.latest().map_or(self.origin, |(_, daylight)| daylight);
+        // what follows may be of the same hours
+        self.origin.forget();
+        self.daylight = self.origin;
         self.processes.finish(&mut self.collector);
         self.collector.flush(self.batch, &self.head.machine());
         self.tables.clear();
@@ -382,6 +429,7 @@ mod tests {
     use super::super::testing::{Read, run, run_with};
     use crate::LogOptions;
 
+    mod clocks;
     mod epochs;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
@@ -419,21 +467,6 @@ mod tests {
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(seconds(&read)[0].0, 44_419);
         assert!(read.notes.iter().all(|n| n.kind != "warning"));
-    }
-
-    #[test]
-    fn midnight_and_half_day_clocks_and_restarts() {
-        let text = format!(
-            "{HEAD}11:59:40 PM CPU %user\n11:59:50 PM all 1.0\n12:00:00 AM all 2.0\n\n11:59:40 PM tps rtps\n\
-             11:59:50 PM 1 1\n12:00:00 AM 2 2\n\n12:10:00 AM LINUX RESTART (4 CPU)\n12:11:00 AM COM went off\n\n\
-             12:12:00 AM CPU %user\n12:13:00 AM all 9.0\n"
-        );
-        let read = run(&text);
-        assert_eq!(seconds(&read), [(86_390, 10), (86_400, 10), (86_400 + 780, 60)]);
-        assert_eq!(read.column("foreign.io.tps", "")[..2], [1.0, 2.0]);
-        let gap = read.notes.iter().find(|n| n.text.contains("restarted")).unwrap();
-        assert_eq!(gap.time_ns / 1_000_000_000, 20_778 * 86_400 + 86_400 + 600);
-        assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
     }
 
     #[test]
@@ -555,44 +588,5 @@ mod tests {
         assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
         let skipped = read.summary.unwrap().skipped;
         assert!(skipped.iter().any(|s| s.because.contains("from 1970-01-01")), "{skipped:?}");
-    }
-
-    #[test]
-    fn pidstat_with_headings_behind_a_hash() {
-        for (heading, time) in [
-            ("#      Time   UID       PID    %usr %system  %CPU   CPU  Command", "1795267219"),
-            ("#Time   UID       PID    %usr %system  %CPU   CPU  Command", "13:20:19"),
-            ("# Time   UID       PID    %usr %system  %CPU   CPU  Command", "13:20:19"),
-        ] {
-            let later = time.replace("19", "29").replace("1729", "1719");
-            let later = if time.len() == 10 { "1795267229" } else { later.as_str() };
-            let text = format!(
-                "{HEAD}{heading}\n {time} 0 77 1.0 2.0 3.0 1 prog\nnohup: ignoring input\n{heading}\n {later} 0 77 \
-                 1.0 2.0 3.0 1 prog\n"
-            );
-            let read = run(&text);
-            assert_eq!(
-                seconds(&read).iter().map(|(moment, _)| *moment).collect::<Vec<_>>(),
-                [48_019, 48_029],
-                "{heading}"
-            );
-            assert!(read.notes.iter().any(|n| n.kind == "processes" && n.text.contains("prog")), "{heading}");
-        }
-    }
-
-    #[test]
-    fn clocks_of_all_scripts_stand_before_rows() {
-        for (first, second) in [
-            ("20時45分02秒", "20時45分12秒"),
-            ("午後08時45分02秒", "午後08時45分12秒"),
-            ("20시 45분 02초", "20시 45분 12초"),
-            ("下午 08时45分02秒", "下午 08时45分12秒"),
-            ("08:45:02 μμ", "08:45:12 μμ"),
-            ("20.45.02", "20.45.12"),
-        ] {
-            let read = run(&format!("{HEAD}{first} CPU %user %idle\n{second} all 2.15 97.85\n"));
-            assert_eq!(seconds(&read), [(74_712, 10)], "{second}");
-            assert_eq!(read.column("processor.user", "_total"), [0.0215], "{second}");
-        }
     }
 }

@@ -177,11 +177,12 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
 pub fn zone(name: &str) -> Option<i64> {
     let hours = match name.trim() {
         "UTC" | "GMT" | "Z" | "WET" | "UCT" => 0,
-        "CET" | "WEST" => 1,
+        "CET" | "WEST" | "BST" => 1,
         "CEST" | "EET" => 2,
         "EEST" | "MSK" => 3,
         "JST" | "KST" => 9,
         "AEST" => 10,
+        "AEDT" => 11,
         "EDT" => -4,
         "EST" | "CDT" => -5,
         "MDT" => -6,
@@ -298,5 +299,7 @@ mod tests {
         assert_eq!(of("11/21/2026 07:05:55 PM"), Some((clock, None, false)));
         assert_eq!(of("nonsense"), None);
         assert_eq!((zone("CEST"), zone("IST"), zone("-03")), (Some(7200), None, Some(-10_800)));
+        // both halves of a year are known, or neither
+        assert_eq!((zone("BST"), zone("AEDT"), zone("NZDT")), (Some(3600), Some(39_600), zone("NZST")));
     }
 }

@@ -96,7 +96,11 @@ impl VmstatLog<'_, '_> {
         }
         match calendar::moment(text, NumericDateOrder::MonthFirst) {
             Some(printed) => {
-                let time_ns = self.clock.utc_ns(printed.local, &printed.zone, self.batch);
+                let mut time_ns = self.clock.utc_ns(printed.local, &printed.zone, self.batch);
+                if !self.has_times && self.clock.is_one_zone(&printed.zone) {
+                    let local_ns = printed.local.saturating_mul(1_000_000_000);
+                    time_ns = self.daylight.place(time_ns, local_ns, self.batch);
+                }
                 self.reports.printed(time_ns);
             }
             None => self.batch.skip(format!("line {}", self.line), "not a row of vmstat under its headings"),
@@ -311,6 +315,21 @@ mod tests {
         assert_eq!(free(&read), [5.0, 6.0, 7.0, 8.0]);
         assert_eq!(read.ticks.iter().map(|t| t.1 / 1_000_000_000).collect::<Vec<_>>(), [1; 4]);
         assert_eq!(read.ticks[2].0 - read.ticks[0].0, 30_000_000_000);
+    }
+
+    /// A loop of `date '+%F %T'` and `vmstat 1 2`.
+    #[test]
+    fn times_between_starts_keep_their_time_over_a_change_to_or_from_summer_time() {
+        let names = "r b swpd free buff cache si so bi bo in cs us sy id wa st\n";
+        for (day, clocks) in [
+            ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
+            ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
+        ] {
+            let start = |clock: &str| format!("{day} {clock}\n{HEAD}{names}{ROW}\n{ROW}\n");
+            let read = run(&clocks.map(start).concat());
+            let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0) / 1_000_000_000).collect();
+            assert_eq!(apart, [10; 3], "{day}: {:?}", read.summary);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::column;
 use super::head::{self, TableHead};
 use super::units;
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream::StreamWindow;
@@ -32,6 +33,7 @@ struct CsvTable<'b, 'c> {
     options: &'c LogOptions,
     head: TableHead,
     clock: SysstatClock,
+    daylight: DaylightClock,
     plan: Vec<CellPlan>,
     row: TickRow,
     /// Columns of series in long tables, by their name.
@@ -60,6 +62,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         options,
         head,
         clock,
+        daylight: DaylightClock::default(),
         plan: Vec::new(),
         row: TickRow::new(),
         series: HashMap::new(),
@@ -165,6 +168,8 @@ impl CsvTable<'_, '_> {
         self.head.headings = texts;
         self.plan.clear();
         self.plan();
+        // it may be of the same hours
+        self.daylight.forget();
         true
     }
 
@@ -226,6 +231,8 @@ impl CsvTable<'_, '_> {
         };
         let Some(time_ns) = self.time(&text) else {
             self.row.clear();
+            // the same headings once more, perhaps
+            self.daylight.forget();
             self.batch.skip(lines.context(), "a row without a readable time");
             return Ok(());
         };
@@ -340,7 +347,12 @@ impl CsvTable<'_, '_> {
     fn time(&mut self, text: &str) -> Option<i64> {
         let moment = head::moment(text, self.head.order, true)?;
         let zone = moment.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
-        let time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns);
+        let mut time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns);
+        // series one after the other go back in time by themselves
+        if zone == ZoneHint::Nothing && self.head.names.is_empty() && !self.head.is_backwards {
+            let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.part_ns);
+            time_ns = self.daylight.place(time_ns, local_ns, self.batch);
+        }
         if std::mem::take(&mut self.may_have_groups) {
             self.batch.note(Note::new(time_ns, Note::WARNING, COMMAS));
         }

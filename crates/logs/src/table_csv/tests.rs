@@ -201,3 +201,24 @@ fn what_is_no_table_of_times_is_not_taken_for_one() {
         assert!(run(text).summary.unwrap_err().to_string().contains("not a log of a known format"), "{text}");
     }
 }
+
+#[test]
+fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+    let options = named(&["sda reads=physical_disk.reads_per_s:sda"]);
+    for (day, clocks) in [
+        ("2026-10-25", ["02:58:00", "02:59:00", "02:00:00", "02:01:00"]),
+        ("2026-03-29", ["01:58:00", "01:59:00", "03:00:00", "03:01:00"]),
+    ] {
+        let rows: String = clocks.iter().map(|clock| format!("{day} {clock},10\n")).collect();
+        let read = run_with(format!("Time,sda reads\n{rows}").as_bytes(), &options);
+        let lengths: Vec<u64> = read.ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect();
+        assert_eq!(lengths, [0, 60, 60, 60], "{day}");
+    }
+    // another table of the same hour
+    for headings in ["Time,sda reads,sdb reads", "Time,sda reads"] {
+        let rows = "2026-10-24 02:58:00,10\n2026-10-24 02:59:00,10\n";
+        let text = format!("Time,sda reads\n{rows}{headings}\n2026-10-24 02:00:00,10\n2026-10-24 02:01:00,10\n");
+        let read = run_with(text.as_bytes(), &options);
+        assert_eq!(read.ticks.len(), 2, "{headings}");
+    }
+}

@@ -16,6 +16,7 @@ mod table;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::levels::LevelRow;
 use crate::stamp::{StampLine, stamp};
@@ -45,6 +46,10 @@ pub static FORMAT: LogFormat = LogFormat {
 const NO_DAY: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
                       before it shows the day)";
 
+/// Zones are quarters of an hour apart, and the westernmost is this much behind UTC.
+const QUARTER: i64 = 900;
+const WEST: i64 = 41 * QUARTER;
+
 /// Reads all of an input.
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
@@ -52,11 +57,13 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut log = TopLog {
         batch,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         order: time::order(&head, ""),
         row: LevelRow::default(),
         table: TopTable::default(),
         now: None,
         day: None,
+        utc_s: None,
         is_first: true,
         is_blank: true,
         is_foreign: false,
@@ -79,6 +86,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 struct TopLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
+    daylight: DaylightClock,
     order: NumericDateOrder,
     row: LevelRow,
     table: TopTable,
@@ -86,6 +94,8 @@ struct TopLog<'b, 'c> {
     now: Option<i64>,
     /// Days since 1970 of the frame, and the zone, where a date told them.
     day: Option<(i64, ZoneHint)>,
+    /// UTC as it stands above the frame that comes, seconds since 1970.
+    utc_s: Option<i64>,
     /// This frame is the first of its run.
     is_first: bool,
     is_blank: bool,
@@ -138,9 +148,19 @@ impl TopLog<'_, '_> {
     }
 
     fn dated(&mut self, found: &StampLine) {
+        self.utc_s = Some(found.local_s).filter(|_| found.zone == ZoneHint::Offset(0));
         self.day = Some((found.local_s.div_euclid(DAY), found.zone.clone()));
         // what follows may be past midnight already
         self.last_clock = found.local_s.rem_euclid(DAY);
+    }
+
+    /// The day and the zone of a frame right below a time of UTC (`date +%s`, `date -u`): its clock is a local one.
+    fn below_utc(&mut self, utc_s: i64, clock: i64) {
+        let ahead = (clock - utc_s + WEST).rem_euclid(DAY) - WEST;
+        let offset = (ahead + QUARTER / 2).div_euclid(QUARTER) * QUARTER;
+        let local = utc_s + offset;
+        self.day = Some((local.div_euclid(DAY), ZoneHint::Offset(offset)));
+        self.last_clock = local.rem_euclid(DAY);
     }
 
     /// A line of a frame; false where it is none.
@@ -189,6 +209,9 @@ impl TopLog<'_, '_> {
     fn finish(&mut self) {
         let Some(clock) = self.now.take() else { return };
         self.table.headings.clear();
+        if let Some(utc_s) = self.utc_s.take() {
+            self.below_utc(utc_s, clock);
+        }
         // a clock that falls by half a day has passed midnight
         let passed = i64::from(clock + DAY / 2 < self.last_clock);
         self.last_clock = clock;
@@ -196,6 +219,7 @@ impl TopLog<'_, '_> {
         *day += passed;
         let (is_dated, zone, local) = (*day > 365, zone.clone(), *day * DAY + clock);
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        let time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         let since = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
         if self.last_ns.is_some() && since <= 0 {
             self.row.clear();

@@ -10,10 +10,11 @@ use super::columns::{self, UnixSystem};
 use super::idle::{self, IdleDisks};
 use super::side::{self, SideBySide};
 use crate::batch::FrameBatch;
+use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::levels::LevelRow;
 use crate::stamp::{StampLine, stamp};
-use crate::sysstat::clock::SysstatClock;
+use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
@@ -78,6 +79,7 @@ struct UnixIostatLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
+    daylight: DaylightClock,
     order: NumericDateOrder,
     row: LevelRow,
     table: Option<UnixTable>,
@@ -110,6 +112,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         batch,
         options,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
         order: time::order(&head, ""),
         row: LevelRow::default(),
         table: None,
@@ -253,8 +256,7 @@ impl UnixIostatLog<'_, '_> {
                 words.last().filter(|last| last.contains(':')).and_then(|last| time_of_day(&[last]))
         {
             words.pop();
-            let zone = crate::sysstat::clock::ZoneHint::Nothing;
-            self.stamp = Some(StampLine { local_s: clock, ns: 0, zone, is_of_no_day: true });
+            self.stamp = Some(StampLine { local_s: clock, ns: 0, zone: ZoneHint::Nothing, is_of_no_day: true });
             self.has_times = true;
         }
         let names = if names.last().is_some_and(|name| name == "time") { &names[..names.len() - 1] } else { names };
@@ -392,7 +394,12 @@ impl UnixIostatLog<'_, '_> {
                 self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
             }
         }
-        Ok(Some(self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns)))
+        let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
+        if !self.clock.is_one_zone(&zone) {
+            return Ok(Some(time_ns));
+        }
+        let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
+        Ok(Some(self.daylight.place(time_ns, local_ns, self.batch)))
     }
 }
 

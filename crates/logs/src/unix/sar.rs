@@ -2,12 +2,13 @@
 //! whole time, one after the other. Rows of disks that follow the first have no time
 //! of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::text::same_host;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
+use crate::daylight::{self, DaylightClock};
 use crate::error::LogError;
 use crate::levels::LevelRow;
 use crate::plausible::{ShareFault, percent_fault};
@@ -85,6 +86,11 @@ struct UnixSarLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
+    /// How the clock goes in this table, and at the beginning of this file.
+    daylight: DaylightClock,
+    origin: DaylightClock,
+    /// When the clocks changed: each table shows it.
+    changes: BTreeSet<i64>,
     order: NumericDateOrder,
     system: SarSystem,
     /// The machine to read: the user's, else the first.
@@ -122,6 +128,9 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         file: stream.name().to_owned(),
         batch,
         clock: SysstatClock::new(options),
+        daylight: DaylightClock::default(),
+        origin: DaylightClock::default(),
+        changes: BTreeSet::new(),
         // a clock of whole days stands beside American dates here
         order: if date.is_empty() { time::order(&head, date) } else { NumericDateOrder::MonthFirst },
         system: SarSystem::Solaris,
@@ -170,6 +179,9 @@ impl UnixSarLog<'_, '_> {
         };
         self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
         (self.table, self.time_ns, self.days) = (None, None, 0);
+        // what follows may be of the same hours
+        self.daylight.forget();
+        self.origin = self.daylight;
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
@@ -204,6 +216,7 @@ impl UnixSarLog<'_, '_> {
         if rest.contains(&"restarts") {
             self.time_ns = None;
             let restart = self.moment(clock);
+            self.daylight.forget();
             self.starts.insert(restart, RESTARTED);
             return Ok(());
         }
@@ -211,6 +224,7 @@ impl UnixSarLog<'_, '_> {
             self.ends = ends(text).split_off(taken);
             self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
             (self.days, self.last_clock, self.time_ns) = (0, clock, None);
+            self.daylight = self.origin;
             let start = self.moment(clock);
             self.starts.entry(start).or_insert(BEGUN);
             return Ok(());
@@ -224,7 +238,12 @@ impl UnixSarLog<'_, '_> {
         self.days += i64::from(clock + DAY / 2 < self.last_clock);
         self.last_clock = clock;
         let local = self.midnight + self.days * DAY + clock;
-        self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch)
+        let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
+        let (time_ns, is_changed) = self.daylight.follow(time_ns, local.saturating_mul(1_000_000_000));
+        if is_changed {
+            self.changes.insert(time_ns);
+        }
+        time_ns
     }
 
     /// A row of queues, some of whose cells may be blank; `places` is where its cells end.
@@ -323,6 +342,10 @@ impl UnixSarLog<'_, '_> {
                     self.batch.note(Note::new(start, Note::GAP, *because));
                 }
                 before = Some(start);
+            }
+            while let Some(change) = self.changes.first().copied().filter(|change| *change <= time_ns) {
+                self.changes.remove(&change);
+                self.batch.note(Note::new(change, Note::CLOCK, daylight::TOLD));
             }
             let elapsed = before.and_then(|before| u64::try_from(time_ns.saturating_sub(before)).ok());
             row.emit(self.batch, time_ns, elapsed);
