@@ -214,6 +214,14 @@ fn every_part_is_read() {
 }
 
 #[test]
+fn a_short_run_is_one_sample() {
+    let watch = |lines: &str| described(&format!("[watch]\n{lines}\n")).system.watch;
+    assert_eq!(watch("duration = \"200ms\"").interval, 200_000_000);
+    assert_eq!(watch("duration = \"5s\"").interval, 1_000_000_000);
+    assert_eq!(watch("duration = \"5s\"\ninterval = \"2s\"").interval, 2_000_000_000);
+}
+
+#[test]
 fn settings_stand_in_the_place_of_what_is_said() {
     let settings = ["workload.users=16", "watch.duration=5s", "disk.count=3", "host.cache.size=8MB"];
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).unwrap()).collect();
