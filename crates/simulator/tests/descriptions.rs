@@ -215,7 +215,7 @@ fn every_part_is_read() {
 
 #[test]
 fn a_short_run_is_one_sample() {
-    let watch = |lines: &str| described(&format!("[watch]\n{lines}\n")).system.watch;
+    let watch = |lines: &str| described(&format!("{DISK}[watch]\n{lines}\n")).system.watch;
     assert_eq!(watch("duration = \"200ms\"").interval, 200_000_000);
     assert_eq!(watch("duration = \"5s\"").interval, 1_000_000_000);
     assert_eq!(watch("duration = \"5s\"\ninterval = \"2s\"").interval, 2_000_000_000);
