@@ -125,7 +125,8 @@ fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
         interval: fields.some_time("interval").unwrap_or(usual.interval.min(duration)),
     };
     if watch.interval > watch.duration {
-        fields.wrong_at("interval", "`interval` is longer than `duration`; shorten it (watch.interval): a run needs at least one sample");
+        let shorten = "shorten it (watch.interval): a run needs at least one sample";
+        fields.wrong_at("interval", format!("`interval` is longer than `duration`; {shorten}"));
     }
     fields.finish();
     watch
