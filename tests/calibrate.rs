@@ -67,6 +67,8 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     assert!(said.contains("The same setting measured twice differs by 0.0 % on average (15 settings"), "{twice}");
     refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
     refused(&folder, &["plan", "--log", "x"], "--calibrate");
+    // before anything is read
+    refused(&folder, &["plan", "--calibrate", "not.json", "--drive-id", "My Drive"], "--drive-id: `My Drive`");
     // what would do nothing
     for command in ["plan", "simulate"] {
         refused(&folder, &[command, "--calibrate", "quick.json", "--svg", "not.svg"], "--calibrate describes a device");

@@ -193,7 +193,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--writes=-1"], "--writes -1: expected 0"),
         (&["--levels", "raid5", "--only", "cloud"], "--levels is for drives, but --only is for cloud"),
         (&["--spares", "1", "--instance", "m6i.large"], "--spares is for drives, but --instance is for cloud"),
-        (&["--spares", "24"], "uses up all 24 drives"),
+        (&["--spares", "24"], "leaves nothing of the 24 drives"),
         (&["--drives", "compaq-4gb", "--only", "ssd"], "--drives names compaq-4gb, which --only excludes"),
         (&["--keep-existing", "3:compaq-4gb", "--only", "ssd"], "--keep-existing names compaq-4gb"),
         (&["--catalogue", "/nonexistent.toml"], "/nonexistent.toml: "),

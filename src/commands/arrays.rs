@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::toml_reader;
-use diskwright_base::units::parse_size;
+use diskwright_base::units::{parse_size, plural};
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
 
@@ -257,7 +257,7 @@ fn check(described: &DiskDescription) -> Result<(), Failure> {
         Some((_, Some(RaidLevel::Raid6 | RaidLevel::Raid10))) => 4,
     };
     if described.members < least {
-        return wrong(format!("needs at least {least} members, not {}", described.members));
+        return wrong(format!("needs at least {}, not {}", plural(least, "member", "members"), described.members));
     }
     if let Some(Err(error)) = described.stripe.as_deref().map(parse_size) {
         return wrong(format!("stripe: {error}"));

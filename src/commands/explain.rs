@@ -110,7 +110,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut text = named.pages(&style)?.join("\n");
     if others > 0 {
-        text.push_str(&format!("\n{others} more contain this name: diskwright explain --all {}\n", quoted(&name)));
+        text.push_str(&format!(
+            "\n{} this name: diskwright explain --all {}\n",
+            units::plural(others, "more contains", "more contain"),
+            quoted(&name)
+        ));
     }
     output::text(&text)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::units::parse_duration;
+use diskwright_base::units::{parse_duration, plural};
 use diskwright_base::{LogPiece, Note, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
 use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, ReadSummary};
@@ -240,8 +240,8 @@ pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
         ));
     }
     if summary.skipped.len() > MOST {
-        let more = summary.skipped.len() - MOST;
-        output::warn(format_args!("{}: {more} more reasons; `import --json` lists them", file.display()));
+        let more = plural(summary.skipped.len() - MOST, "more reason", "more reasons");
+        output::warn(format_args!("{}: {more}; `import --json` lists them", file.display()));
     }
 }
 

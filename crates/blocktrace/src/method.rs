@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use diskwright_base::units::plural;
+
 use crate::cost::{self, RecordCost};
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable};
@@ -114,7 +116,8 @@ pub(crate) fn start_bpf(
         cost::ASSUMED_NS
     });
     if counter.left_out > 0 {
-        remarks.push(format!("{} devices are more than the program counts: name those to trace", counter.left_out));
+        let devices = plural(counter.left_out, "device is", "devices are");
+        remarks.push(format!("{devices} more than the program counts: name those to trace"));
     }
     // what ended while programs were attached one by one
     counter.read();

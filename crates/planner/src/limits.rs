@@ -1,5 +1,6 @@
 //! What designs must keep to: the budget, levels, drives, instance, time.
 
+use diskwright_base::units::plural;
 use diskwright_base::words::nearest;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass};
@@ -143,7 +144,8 @@ impl PlanLimits {
             return no("--instance is for cloud volumes, but --only selects drives".into());
         }
         if let Some(spares) = self.spares.iter().min().filter(|spares| **spares >= self.max_drives) {
-            return no(format!("--spares {spares} uses up all {} drives that --max-drives allows", self.max_drives));
+            let drives = plural(self.max_drives, "drive", "drives");
+            return no(format!("--spares {spares} leaves nothing of the {drives} that --max-drives allows"));
         }
         self.check_named()?;
         for filter in &self.only {

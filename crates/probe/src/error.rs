@@ -2,6 +2,7 @@
 
 use std::io;
 
+use diskwright_base::units::plural;
 use diskwright_guard::Refusal;
 
 /// Why something was not measured, or not to its end.
@@ -29,7 +30,7 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// Requests failed in such numbers that nothing was measured.
-    #[error("{target}: {failed} requests failed, the first with: {source}")]
+    #[error("{target}: {}: {source}", plural(*failed, "request failed with", "requests failed, the first with"))]
     Failing {
         /// The target.
         target: String,

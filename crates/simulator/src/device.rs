@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::drive;
 use crate::flash::FlashModel;
-use crate::io::BLOCK_BYTES;
+use crate::io::{BLOCK_BYTES, transfer_time};
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
@@ -51,7 +51,7 @@ impl DeviceModel {
     /// The same on a channel of so many bytes a second: a mechanical drive sends its blocks no faster than
     /// the slower one of the channel and its own interface.
     pub fn on_channel(&self, rate: Option<u64>) -> DeviceModel {
-        let block = rate.map_or(0, |rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
+        let block = rate.map_or(0, |rate| transfer_time(BLOCK_BYTES, rate.max(1)));
         match self {
             DeviceModel::Mechanical(model) if block > model.channel().read_block.min(model.channel().write_block) => {
                 DeviceModel::Mechanical(Arc::new(model.on_channel(block)))

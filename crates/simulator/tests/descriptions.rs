@@ -214,6 +214,14 @@ fn every_part_is_read() {
 }
 
 #[test]
+fn a_short_run_is_one_sample() {
+    let watch = |lines: &str| described(&format!("{DISK}[watch]\n{lines}\n")).system.watch;
+    assert_eq!(watch("duration = \"200ms\"").interval, 200_000_000);
+    assert_eq!(watch("duration = \"5s\"").interval, 1_000_000_000);
+    assert_eq!(watch("duration = \"5s\"\ninterval = \"2s\"").interval, 2_000_000_000);
+}
+
+#[test]
 fn settings_stand_in_the_place_of_what_is_said() {
     let settings = ["workload.users=16", "watch.duration=5s", "disk.count=3", "host.cache.size=8MB"];
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).unwrap()).collect();
@@ -317,6 +325,10 @@ fn wrong_parts_of_the_path_are_told() {
         ("[host.cache]", "[host], cache: `size` is missing; example: size = \"64MB\""),
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; expected back, through"),
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` applies only to write-back"),
+        (
+            "[host.cache]\nsize = \"64MB\"\nread_ahead = \"none\"\nread_ahead_from = \"8KB\"",
+            "`read_ahead_from` has no effect with read_ahead = \"none\"",
+        ),
         ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
         ("[host.cache]\nsize = \"64MB\"\nstreams = 5000", "`streams` is 5000; expected a whole number from 1"),
         ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),

@@ -105,6 +105,10 @@ fn capacity_comes_from_cylinders_or_makes_them() {
     let spec = both.spec().expect("possible");
     assert_eq!((spec.zones[0].sectors, spec.zones[8].sectors), (200, 120));
     assert!((model(&both).blocks() as f64 / (6000.0 * 4.0 * 170.0) - 1.0).abs() < 0.02);
+    // few zones too: 4 of them whose tracks have 145 sectors on average
+    let few = DataSheet { capacity: Some(6000 * 4 * 145 * 512), zones: 4, ..printed() };
+    let off = model(&few).blocks() as f64 / (6000.0 * 4.0 * 145.0) - 1.0;
+    assert!(off.abs() < 0.01, "{off}");
     // one zone has what all tracks have on average
     let one = DataSheet { zones: 1, ..found };
     assert_eq!((one.spec().expect("possible").zones[0].sectors, model(&one).blocks()), (160, 6000 * 4 * 160));

@@ -122,9 +122,9 @@ fn bound(system: &System, component: &Component) -> Option<f64> {
     let port = |c: &&Controller| named(&format!("{} port", c.name));
     let port = system.controllers.iter().find(port).and_then(|controller| controller.rate);
     let memory = system.host.memory_rate.filter(|_| named("memory bus"));
-    // picoseconds of a byte are whole numbers
+    // a transfer of a block or more is rounded by half a nanosecond at most
     let rate = bus.or(channel).or(port).or(memory)? as f64;
-    Some(1e12 / (1e12 / rate).floor())
+    Some(1.0 / (1.0 / rate - 0.5e-9 / 512.0))
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use diskwright_base::text::same_host;
+use diskwright_base::units::plural;
 use diskwright_datastore::is_log;
 use diskwright_logs::{LogInput, ReadSummary, prometheus};
 
@@ -228,8 +229,8 @@ impl BundleSkips {
             output::warn(format_args!("{first}: {because}{times}"));
         }
         if reasons.len() > MOST {
-            let more = reasons.len() - MOST;
-            output::warn(format_args!("{more} more reasons; `import --json` lists them"));
+            let more = plural(reasons.len() - MOST, "more reason", "more reasons");
+            output::warn(format_args!("{more}; `import --json` lists them"));
         }
     }
 }

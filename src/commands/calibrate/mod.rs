@@ -14,6 +14,7 @@ use diskwright_simulator::calibrate::burst::MeasuredCredits;
 use diskwright_simulator::calibrate::{
     CalibratedDevice, CalibrationCell, CalibrationError, calibrate, put_middles_aside,
 };
+use diskwright_simulator::catalogue::check_id;
 
 use super::{Failure, compare_results, output, output_file};
 
@@ -58,6 +59,8 @@ impl CalibrateOptions {
 
     /// Runs it.
     pub fn run(&self, as_json: bool) -> Result<(), Failure> {
+        // a fit takes long, so what the description could not contain is refused before it
+        check_id(&self.drive_id).map_err(|wrong| Failure::Usage(format!("--drive-id: {wrong}")))?;
         if let Some(path) = &self.description {
             output_file::check(path)?;
         }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diskwright_base::units::plural;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology, text};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use diskwright_logs::TimeBasis;
@@ -276,8 +277,8 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
         output::warn(format_args!("{shown}{more}: taken from {from}, not from {not}"));
     }
     if doubled.len() > MOST_LINES {
-        let more = doubled.len() - MOST_LINES;
-        output::warn(format_args!("{more} more pairs of logs have counters in common; each is taken from one of them"));
+        let more = plural(doubled.len() - MOST_LINES, "more pair of logs has", "more pairs of logs have");
+        output::warn(format_args!("{more} counters in common; each is taken from one of them"));
     }
 }
 

@@ -202,8 +202,8 @@ fn places(f: &Figures) -> TextTable {
     row("begins where the previous one ended", share(f.sequential));
     row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
     if let (Some(mean), Some(most), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
-        let mean = units::digits(mean);
-        row("run in a stream", format!("mean {mean} requests, {}; longest {most}", bytes(length as u64)));
+        let mean = units::counted(mean, "request", "requests");
+        row("run in a stream", format!("mean {mean}, {}; longest {most}", bytes(length as u64)));
     }
     if let (Some(mean), Some(median)) = (f.seek_bytes.mean(), f.seek_bytes.quantile(0.5)) {
         let forward = share(f.seeks_forward);
@@ -256,7 +256,7 @@ fn sizes(f: &Figures, style: &Style) -> String {
     };
     let row = |power: usize| {
         let (reads, writes) = powers[power];
-        let behind = format!("{reads} reads, {writes} writes");
+        let behind = format!("{}, {}", plural(reads, "read", "reads"), plural(writes, "write", "writes"));
         HistogramRow { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
     };
     bars(&(first..=last).map(row).collect::<Vec<_>>(), style)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diskwright_base::units::display;
+use diskwright_base::units::{display, plural};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, binary};
 use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_workload::sort::plan::{memory_in_place, published_memory};
@@ -27,14 +27,15 @@ pub fn text(runs: &[PlacedSort]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let outcome = &first.outcome;
     let data = (outcome.rows * outcome.row_bytes) as f64;
-    let mut out = style.paint(Ink::Bold, &format!("Sort of {} rows, {}", outcome.rows, display(data, "bytes")));
+    let rows = plural(outcome.rows, "row", "rows");
+    let mut out = style.paint(Ink::Bold, &format!("Sort of {rows}, {}", display(data, "bytes")));
     let _ = writeln!(
         out,
         "\n{} of {} with a key of {}; {}, {}",
         outcome.rows,
         display(outcome.row_bytes as f64, "bytes"),
         display(outcome.key_bytes as f64, "bytes"),
-        if outcome.threads == 1 { "1 thread".into() } else { format!("{} threads", outcome.threads) },
+        plural(outcome.threads, "thread", "threads"),
         if first.options.direct { "direct, without the file cache" } else { "through the file cache" },
     );
     match runs {

@@ -315,7 +315,8 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
     match left as f64 {
         0.0 => String::new(),
         few if few <= (TOO_MANY_LEFT * due as f64).max(2.0 * users as f64) => {
-            format!("{left} of {due} operations were due and had not begun when the time was over.")
+            let were = if left == 1 { "was" } else { "were" };
+            format!("{left} of {due} operations {were} due and had not begun when the time was over.")
         }
         _ => {
             // with more users the same storage may do more

@@ -8,7 +8,7 @@ mod change;
 mod model;
 
 use diskwright_base::RaidLevel;
-use diskwright_base::units::counted;
+use diskwright_base::units::{counted, plural};
 use serde::Serialize;
 
 use crate::arithmetic::usable_members;
@@ -74,6 +74,10 @@ pub struct WhatIf {
 const MOST_ERROR: f64 = 0.5;
 /// Up to this mean error on what it was not fitted to, a model is trusted: this one, and a description of a device.
 pub const TRUSTED_ERROR: f64 = 0.25;
+
+fn disks(number: usize) -> String {
+    plural(number, "disk", "disks")
+}
 
 /// What a change asks of the model.
 struct Scenario<'a> {
@@ -225,7 +229,7 @@ impl Scenario<'_> {
         // what there is may be less than is usual
         let least = least.min(members as i64);
         if count < least {
-            return Err(self.names(format!("{name} has {members} disks; {} needs at least {least}", level.name())));
+            return Err(self.names(format!("{name} has {}; {} needs at least {least}", disks(members), level.name())));
         }
         if level == RaidLevel::Raid1 {
             return Err(self.refused("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
@@ -234,7 +238,8 @@ impl Scenario<'_> {
             return Err(self.refused("the disks are concatenated, and the log does not show where the load goes"));
         }
         let after = self.model.with_members(count as usize);
-        let notes = vec![format!("{name}: {members} disks become {count}, all of the same kind")];
+        let grown = plural(members, "disk becomes", "disks become");
+        let notes = vec![format!("{name}: {grown} {count}, all of the same kind")];
         self.answer(&after, self.point, self.population, notes)
     }
 
@@ -251,7 +256,7 @@ impl Scenario<'_> {
         }
         let least = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
         if let Some((_, least)) = least.iter().find(|(of, least)| *of == to && members < *least) {
-            return Err(self.names(format!("{name} has {members} disks; {} needs {least}", to.name())));
+            return Err(self.names(format!("{name} has {}; {} needs {least}", disks(members), to.name())));
         }
         let usable = |level: RaidLevel| {
             let level = diskwright_simulator::ArrayLevel::parse(level.name())?;

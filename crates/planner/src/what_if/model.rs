@@ -328,6 +328,10 @@ impl ResponseModel {
 
     /// A load of programs that wait: `X = N / (R + Z)`.
     pub fn closed(&self, point: LoadPoint, population: Population) -> Option<DeviceCounters> {
+        // where all requests were swapping and go away, there is no mix of them
+        if point.requests() <= 0.0 {
+            return self.open(point);
+        }
         if let Some([_, found]) = self.one_by_one(point, population) {
             let response = population.users / found.requests - population.think_s;
             let found = point.scaled(found.requests / point.requests());
@@ -425,6 +429,24 @@ mod tests {
         let phases = |members| write_phases(Some(RaidLevel::Raid5), members);
         assert_eq!((phases(3), phases(6)), (2.5, 3.0));
         assert_eq!(load_on(None, 1, 126.0, 73.0), 199.0);
+    }
+
+    #[test]
+    fn a_device_of_which_nothing_is_left_is_idle() {
+        let model = ResponseModel {
+            level: None,
+            members: 1,
+            write_ratio: 1.0,
+            alone_s: 0.01,
+            each_s: 0.005,
+            begun: 0.0,
+            error: 0.0,
+            seen: 100.0,
+            light_s: 0.01,
+        };
+        let point = LoadPoint { reads: 60.0, writes: 40.0, response_s: 0.02 }.scaled(0.0);
+        let found = model.closed(point, Population { users: 8.0, think_s: 0.1 }).expect("it keeps up with nothing");
+        assert_eq!((found.requests_per_s, found.response_s, found.queue), (0.0, 0.01, 0.0));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
         ("Scheduler", |d| d.device.scheduler.clone()),
         ("Write cache", |d| d.device.write_cache.clone()),
         ("Read-ahead", |d| d.machine.queue.get("read_ahead_kb").map(|kb| format!("{kb} KiB"))),
-        ("Queue", |d| d.device.queue_requests.map(|n| format!("{n} requests"))),
+        ("Queue", |d| d.device.queue_requests.map(|n| plural(n, "request", "requests"))),
         ("Filesystem", |d| Some(format!("{} on {}", d.device.filesystem.as_ref()?, d.device.mount.as_deref()?))),
         ("Mount options", |d| d.device.options.clone()),
         ("Limits", |d| Some(d.machine.io_limits.join("; "))),

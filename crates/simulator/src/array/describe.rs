@@ -1,6 +1,7 @@
 //! From a description of an array to the array: everything that can be wrong
 //! is refused here, with what would be right.
 
+use diskwright_base::units::plural;
 use thiserror::Error;
 
 use super::place::{ArrayGeometry, BlockMap};
@@ -36,7 +37,7 @@ impl ArrayDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// Too few members for the level.
-    #[error("{level} needs at least {least} members, but has {found}")]
+    #[error("{level} needs at least {}, but has {found}", plural(*least, "member", "members"))]
     TooFewMembers {
         /// The level.
         level: ArrayLevel,
@@ -184,7 +185,7 @@ mod tests {
         let cases: Vec<(ArrayDescription, &str)> = vec![
             (plain(ArrayLevel::Raid5, 2), "raid5 needs at least 3 members, but has 2"),
             (plain(ArrayLevel::Raid6, 3), "raid6 needs at least 4 members, but has 3"),
-            (plain(ArrayLevel::Linear, 0), "linear needs at least 1 members, but has 0"),
+            (plain(ArrayLevel::Linear, 0), "linear needs at least 1 member, but has 0"),
             (plain(ArrayLevel::Raid0, 129), "an array has at most 128 members, not 129"),
             (
                 ArrayDescription { unit_blocks: 0, ..plain(ArrayLevel::Raid0, 4) },

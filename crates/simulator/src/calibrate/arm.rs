@@ -1,6 +1,8 @@
 //! A device with an arm over a turning disk: what it takes to get anywhere is most of its time, falls with
 //! the queue, and is spared by what lies behind the last request.
 
+use diskwright_base::units::plural;
+
 use super::ModelKind;
 use super::form::ModelForm;
 use super::known::KnownCells;
@@ -44,12 +46,13 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                     let settle = (written - read).max(5e-5) * 1e3;
                     let outer = 1.1 * known.reads.most_bytes_per_s;
                     let words = ["no write cache", "a write cache"][usize::from(cached)];
+                    let requests = plural(queue, "request", "requests");
                     all.push(ModelForm {
                         kind: ModelKind::Mechanical,
                         choices: vec![order as u32, queue, u32::from(cached)],
                         numbers: vec![rpm, 0.15 * mean, 0.9 * mean, 0.05 * mean, settle, outer, INTERFACE * outer],
                         chosen: 3,
-                        what: format!("an arm, {queue} requests at a time, {}, {words}", policy.name()),
+                        what: format!("an arm, {requests} at a time, {}, {words}", policy.name()),
                     });
                 }
             }

@@ -1,6 +1,8 @@
 //! A device of many equal parts behind one processor and one link: what an SSD is, and anything else whose
 //! throughput rises with the queue until a part of it is full. Writes are reported from a buffer, or not.
 
+use diskwright_base::units::plural;
+
 use super::ModelKind;
 use super::form::ModelForm;
 use super::known::KnownCells;
@@ -55,7 +57,7 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                     choices: vec![parts, page, u32::from(buffer)],
                     numbers,
                     chosen: 2,
-                    what: format!("{parts} parts of {} KB, {words}", page >> 10),
+                    what: format!("{} of {} KB, {words}", plural(parts, "part", "parts"), page >> 10),
                 });
             }
         }

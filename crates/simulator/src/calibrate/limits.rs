@@ -2,6 +2,8 @@
 //! many of them side by side, and none begins before the limits of operations and of bytes let it. Volumes,
 //! throttled disks and network storage are of this kind; so is anything with one server.
 
+use diskwright_base::units::plural;
+
 use super::ModelKind;
 use super::form::ModelForm;
 use super::known::KnownCells;
@@ -40,7 +42,7 @@ impl LimitChoices {
 
     fn words(self) -> String {
         let limit = |on: bool, what: &'static str| on.then_some(what);
-        let slots = (self.slots < MANY).then(|| format!("{} requests at a time", self.slots));
+        let slots = (self.slots < MANY).then(|| format!("{} at a time", plural(self.slots, "request", "requests")));
         let of = [
             limit(self.operations, "operations"),
             limit(self.bytes, "bytes"),

@@ -45,10 +45,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Proble
 }
 
 fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
-    if drive.id.is_empty() || drive.id.len() > 64 || !drive.id.chars().all(plain) {
-        return Err(format!("id: `{}`; expected lower-case letters, digits, `-`, `.` and `_`", drive.id));
-    }
+    super::check_id(&drive.id).map_err(|wrong| format!("id: {wrong}"))?;
     if !(1950..=2100).contains(&drive.year) {
         return Err(format!("year: {}; expected 1950 to 2100", drive.year));
     }

@@ -164,6 +164,18 @@ pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
     all().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
 }
 
+/// Whether this can be the id of a drive.
+///
+/// # Errors
+/// What an id consists of.
+pub fn check_id(id: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
+    if id.is_empty() || id.len() > 64 || !id.chars().all(plain) {
+        return Err(format!("`{id}`; expected lower-case letters, digits, `-`, `.` and `_`, 1 to 64 in all"));
+    }
+    Ok(())
+}
+
 /// Reads a file of drives; `file` is how errors name it.
 ///
 /// # Errors

@@ -245,7 +245,7 @@ impl DataSheet {
                         format!("it gives {mean:.0} sectors per track, but the edges have {outer:.0} and {inner:.0}");
                     return Err(wrong("capacity", right));
                 }
-                Ok((cylinders, k))
+                Ok((cylinders, bent(self.zones.min(cylinders), k)))
             }
         }
     }
@@ -299,6 +299,24 @@ impl DataSheet {
         let on_arrival = self.on_arrival;
         DriveCacheSpec { read_on_arrival: on_arrival, write_on_arrival: on_arrival, ..DriveCacheSpec::none() }
     }
+}
+
+/// The exponent by which so many zones have the mean that a smooth curve of the exponent `smooth` has. Few zones of
+/// the same exponent would hold some percent more or less, because the outermost and the innermost have the full rates
+/// of the edges.
+fn bent(count: u32, smooth: f64) -> f64 {
+    if count < 3 {
+        return smooth;
+    }
+    let wanted = f64::from(count) / (smooth + 1.0);
+    let sum = |k: f64| (0..count).map(|index| (f64::from(index) / f64::from(count - 1)).powf(k)).sum::<f64>();
+    // the sum falls with the exponent
+    let (mut low, mut high) = (0.01_f64, 100.0_f64);
+    for _ in 0..60 {
+        let middle = (low * high).sqrt();
+        (low, high) = if sum(middle) > wanted { (middle, high) } else { (low, middle) };
+    }
+    low
 }
 
 /// Zones from the outer to the inner edge.

@@ -138,6 +138,10 @@ impl LoadTimeline {
                 Ns::MAX => (f64::INFINITY, 0.0),
                 ends => ((ends - from) as f64, (leg.to - leg.from) / (ends - leg.begins) as f64),
             };
+            // at the foot of a rise the formula below would divide nothing by nothing, and pass over all of it
+            if left <= 0.0 && (level > 0.0 || slope > 0.0) {
+                return Some(from);
+            }
             // slope t²/2 + level t = left, in the form that holds for a slope of 0
             let root = (level * level + 2.0 * slope * left).sqrt();
             let step = 2.0 * left / (level + root);
@@ -163,6 +167,8 @@ mod tests {
         // up to 1 in 1000 ns, 1 for 1000 ns, nothing for 500, half for 1000
         let phases = [phase(1000, 0.0, 1.0), phase(1000, 1.0, 1.0), phase(500, 0.0, 0.0), phase(1000, 0.5, 0.5)];
         let course = LoadTimeline::new(&phases, &[1.0]).unwrap();
+        // nothing to wait for, at the foot of the rise and before what has no level
+        assert_eq!((course.after(0, 0.0), course.after(2000, 0.0)), (Some(0), Some(2500)));
         // half of 1000 ns squared is 500 ns at level 1; 125 of it are done at 500
         assert_eq!(course.after(0, 125.0), Some(500));
         assert_eq!(course.after(500, 375.0), Some(1000));

@@ -11,6 +11,7 @@
 
 use diskwright_base::Rng;
 use diskwright_base::toml_reader;
+use diskwright_base::units::plural;
 use diskwright_base::zipf::Zipf;
 use serde::Deserialize;
 
@@ -148,7 +149,8 @@ impl Netbench {
         // a page of the file system's own for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
-            let why = format!("{} workspaces need {needed} blocks; the area has {blocks}", spec.clients);
+            let workspaces = plural(spec.clients, "workspace needs", "workspaces need");
+            let why = format!("{workspaces} {needed} blocks; the area has {blocks}");
             return Err(LoadError::new("clients", why));
         }
         let capture = if spec.oplocks { &data.oplocks } else { &data.plain };

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Simulation, SimulationEvent};
 use crate::Ns;
+use crate::io::transfer_time;
 use crate::station::Meter;
 
 /// Who uses a channel.
@@ -21,8 +22,8 @@ pub(super) struct ChannelRun {
     pub disconnects: bool,
     /// Arbitration, selection, command and status, ns.
     overhead: Ns,
-    /// Of requests that use it by themselves, ps a byte.
-    byte_ps: u64,
+    /// Of requests that use it by themselves, bytes/s; 0: they take no time.
+    rate: u64,
     holder: Option<(Holder, Ns, Ns)>,
     waiting: VecDeque<(Holder, Ns)>,
     pub meter: Meter,
@@ -30,9 +31,9 @@ pub(super) struct ChannelRun {
 }
 
 impl ChannelRun {
-    pub fn new(overhead: Ns, byte_ps: u64, disconnects: bool) -> ChannelRun {
+    pub fn new(overhead: Ns, rate: u64, disconnects: bool) -> ChannelRun {
         let (waiting, meter) = (VecDeque::new(), Meter::default());
-        ChannelRun { disconnects, overhead, byte_ps, holder: None, waiting, meter, bytes: 0 }
+        ChannelRun { disconnects, overhead, rate, holder: None, waiting, meter, bytes: 0 }
     }
 }
 
@@ -53,7 +54,7 @@ impl Simulation {
         let run = &mut self.channels[index];
         run.meter.start(now);
         run.holder = Some((holder, asked, now));
-        let (overhead, disconnects, byte_ps) = (run.overhead, run.disconnects, run.byte_ps);
+        let (overhead, disconnects, rate) = (run.overhead, run.disconnects, run.rate);
         let job = match holder {
             Holder::Drive(drive) => self.drive_serving(drive),
             Holder::Job(job) => Some(job),
@@ -62,7 +63,7 @@ impl Simulation {
         self.channels[index].bytes += bytes;
         let keeps = match holder {
             Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),
-            Holder::Job(_) => overhead + bytes * byte_ps / 1000,
+            Holder::Job(_) => overhead + transfer_time(bytes, rate),
         };
         self.events.schedule(now + keeps, SimulationEvent::Channel { channel });
     }

@@ -8,7 +8,7 @@ use super::channels::ChannelRun;
 use super::drives::DriveRun;
 use super::loads::{LoadRun, PendingRequests};
 use super::outside::ExternalQueue;
-use super::path::{PathStart, PathStep, Paths, StepCondition, VisitCost, byte_ps};
+use super::path::{PathStart, PathStep, Paths, StepCondition, VisitCost};
 use super::report::{ComponentKind, ComponentNames};
 use super::{AdmissionGate, Counts, Simulation};
 use crate::array::ArrayError;
@@ -237,7 +237,7 @@ impl<'a> Compiler<'a> {
     fn channels(&mut self) -> Vec<ChannelRun> {
         self.names.channels = self.system.channels.iter().map(|channel| channel.name.clone()).collect();
         let run = |channel: &crate::system::Channel| {
-            ChannelRun::new(channel.overhead, channel.rate.map_or(0, byte_ps), channel.disconnects)
+            ChannelRun::new(channel.overhead, channel.rate.map_or(0, |rate| rate.max(1)), channel.disconnects)
         };
         self.system.channels.iter().map(run).collect()
     }
@@ -303,7 +303,7 @@ impl<'a> Compiler<'a> {
     /// Wraps what a controller does in the way there and back.
     fn through(&self, index: usize, inner: Vec<PathStep>) -> Vec<PathStep> {
         let (controller, parts, host) = (&self.system.controllers[index], &self.controllers[index], &self.system.host);
-        let bytes = |rate: Option<u64>| VisitCost { byte_ps: rate.map_or(0, byte_ps), ..VisitCost::default() };
+        let bytes = |rate: Option<u64>| VisitCost { rate: rate.map_or(0, |rate| rate.max(1)), ..VisitCost::default() };
         let mut lanes = Vec::new();
         if let Some(station) = self.memory {
             lanes.push((station, bytes(host.memory_rate)));

@@ -3,7 +3,7 @@
 //! nothing of hosts, buses and controllers.
 
 use crate::Ns;
-use crate::io::{BLOCK_BYTES, Io};
+use crate::io::{BLOCK_BYTES, Io, transfer_time};
 
 /// What a visit costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(super) struct VisitCost {
     pub fixed: Ns,
     /// Of each byte, ps.
     pub byte_ps: u64,
+    /// Of what passes at a rate, bytes/s; 0: it takes no time.
+    pub rate: u64,
     /// Of each chunk, ns.
     pub chunk: Ns,
     /// Blocks of a chunk; 0: the whole request is one.
@@ -29,18 +31,13 @@ impl VisitCost {
     #[inline]
     pub fn of(&self, io: &Io) -> Ns {
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
-        self.fixed + bytes * self.byte_ps / 1000 + self.chunk * self.chunks(io)
+        self.fixed + bytes * self.byte_ps / 1000 + transfer_time(bytes, self.rate) + self.chunk * self.chunks(io)
     }
 
     /// True where a visit takes no time.
     pub fn is_nothing(&self) -> bool {
-        self.fixed == 0 && self.byte_ps == 0 && self.chunk == 0
+        self.fixed == 0 && self.byte_ps == 0 && self.rate == 0 && self.chunk == 0
     }
-}
-
-/// Picoseconds of a byte at a rate of bytes a second.
-pub(super) fn byte_ps(rate: u64) -> u64 {
-    1_000_000_000_000 / rate.max(1)
 }
 
 /// Which requests take a step.
@@ -137,11 +134,11 @@ mod tests {
     #[test]
     fn what_a_visit_costs() {
         // 64 KB by programmed transfer: 128 sectors, each an interrupt of 20 us, 200 ns a byte
-        let cost = VisitCost { fixed: 1_000, byte_ps: 200_000, chunk: 20_000, chunk_blocks: 1 };
+        let cost = VisitCost { fixed: 1_000, byte_ps: 200_000, rate: 0, chunk: 20_000, chunk_blocks: 1 };
         let io = Io::read(0, 128);
         assert_eq!((cost.chunks(&io), cost.of(&io)), (128, 1_000 + 13_107_200 + 2_560_000));
         // 20 MB/s: 50 ns a byte
-        assert_eq!(byte_ps(20_000_000), 50_000);
+        assert_eq!(VisitCost { rate: 20_000_000, ..VisitCost::default() }.of(&io), 3_276_800);
         assert_eq!(VisitCost { fixed: 7, ..VisitCost::default() }.of(&io), 7);
     }
 

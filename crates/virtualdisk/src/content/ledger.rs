@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use diskwright_base::units::plural;
 use diskwright_simulator::array::{ArrayLayout, ArrayLevel};
 use diskwright_simulator::system::Set;
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,7 @@ impl ArrayLedger {
             return Err(format!("its array metadata has the schema `{}`, not {SCHEMA}", ledger.schema));
         }
         if ledger.arrays.len() != wanted.len() {
-            return Err(format!("it holds {} arrays, not {}", ledger.arrays.len(), wanted.len()));
+            return Err(format!("it holds {}, not {}", plural(ledger.arrays.len(), "array", "arrays"), wanted.len()));
         }
         for (entry, wanted) in ledger.arrays.iter().zip(wanted) {
             if entry.shape != *wanted {
@@ -157,8 +158,9 @@ impl ArrayShape {
         let ArrayShape { name, level, unit_blocks, members, .. } = self;
         let layout = self.layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
         let copies = self.copies.map(|copies| format!(", {copies} copies")).unwrap_or_default();
-        let blocks = self.member_blocks.map(|blocks| format!(", {blocks} blocks of each member")).unwrap_or_default();
-        let unit = format!("stripe units of {unit_blocks} blocks{copies}{blocks}");
+        let count = |blocks: u64| plural(blocks, "block", "blocks");
+        let blocks = self.member_blocks.map(|blocks| format!(", {} of each member", count(blocks))).unwrap_or_default();
+        let unit = format!("stripe units of {}{copies}{blocks}", count(*unit_blocks));
         format!("array `{name}` ({level}{layout} of drives {members:?}, {unit})")
     }
 }
@@ -240,6 +242,6 @@ mod tests {
             let error = ArrayLedger::read(text.as_bytes(), &[shape()]).expect_err(&text);
             assert!(error.contains(wanted), "{error} / {wanted}");
         }
-        assert!(ArrayLedger::read(good.as_bytes(), &[]).expect_err("none").contains("it holds 1 arrays, not 0"));
+        assert!(ArrayLedger::read(good.as_bytes(), &[]).expect_err("none").contains("it holds 1 array, not 0"));
     }
 }

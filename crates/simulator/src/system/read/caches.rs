@@ -44,6 +44,9 @@ fn read_ahead(fields: &DescriptionFields<'_, '_>, usual: CacheReadAhead) -> Cach
     }
     let none = fields.take("read_ahead").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "none");
     if none {
+        if from.is_some() {
+            fields.wrong_at("read_ahead_from", "`read_ahead_from` has no effect with read_ahead = \"none\"; remove it");
+        }
         return CacheReadAhead::None;
     }
     let to = fields.request_blocks("read_ahead");

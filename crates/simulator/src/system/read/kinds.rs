@@ -2,6 +2,8 @@
 //! `"sort"` and `"trace"`. Whatever is not said is as in their specifications'
 //! defaults.
 
+use diskwright_base::units::plural;
+
 use super::DescriptionFiles;
 use super::transfers::{access, part, target};
 use super::workloads::spell;
@@ -151,7 +153,12 @@ pub(super) fn trace(
         return None;
     }
     if left_out > 0 {
-        fields.note_at("file", format!("{left_out} requests are neither reads nor writes and are omitted"));
+        let omitted = plural(
+            left_out,
+            "request is neither a read nor a write and is omitted",
+            "requests are neither reads nor writes and are omitted",
+        );
+        fields.note_at("file", omitted);
     }
     remarks.into_iter().for_each(|remark| fields.note_at("file", remark));
     let timing = match closed {

@@ -116,14 +116,17 @@ fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Opti
 
 fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
     let usual = WatchSpec::default();
+    let duration = fields.some_time("duration").unwrap_or(usual.duration);
     let watch = WatchSpec {
         seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(usual.seed),
         warm_up: fields.time("warm_up").unwrap_or(usual.warm_up),
-        duration: fields.some_time("duration").unwrap_or(usual.duration),
-        interval: fields.some_time("interval").unwrap_or(usual.interval),
+        duration,
+        // a short run is one sample
+        interval: fields.some_time("interval").unwrap_or(usual.interval.min(duration)),
     };
     if watch.interval > watch.duration {
-        fields.wrong_at("interval", "`interval` is longer than `duration`; a run needs at least one sample");
+        let shorten = "shorten it (watch.interval): a run needs at least one sample";
+        fields.wrong_at("interval", format!("`interval` is longer than `duration`; {shorten}"));
     }
     fields.finish();
     watch

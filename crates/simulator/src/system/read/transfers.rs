@@ -29,8 +29,8 @@ const KEYS: [&str; 15] = [
 ];
 
 /// The classes of a workload on `targets`; `cached` is the usual way where a
-/// file cache is there. Where no class says which target it uses, each of them
-/// is used as often.
+/// file cache is there. Without classes each target is used as often; a class or a
+/// transfer that does not say which one uses the first.
 pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> Vec<OperationClass> {
     if !fields.has("class") {
         fields.know(&["class"]);
