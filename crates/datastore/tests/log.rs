@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
 use diskwright_base::{Note, Schema, Series, Tick};
-use diskwright_datastore::{
-    LogEnd, LogPosition, LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark,
-};
+use diskwright_datastore::{LogEnd, LogPosition, LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark};
 
 #[test]
 fn ticks_and_notes_come_back_in_order() {
