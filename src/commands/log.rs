@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use diskwright_base::{Device, Frame, LatencyView, LogPiece, Note, Topology};
-use diskwright_datastore::{LogItem, LogReader, RecorderState, TrimSummary};
+use diskwright_datastore::{LogEnd, LogItem, LogPosition, LogReader, RecorderState, TrimSummary};
 use diskwright_logs::{ReadSummary, TimeBasis};
 
 use super::arrays::{self, Arrays, MachineDescription};
@@ -114,6 +114,8 @@ pub struct Logs {
     /// Some were seen.
     has_latency: Cell<bool>,
     from_beginning: bool,
+    /// Of one log of ours.
+    end: LogEnd,
     /// First and last moment that will be read.
     pub range: (i64, i64),
 }
@@ -210,6 +212,7 @@ impl Logs {
         let from_beginning = from.is_none();
         let mut logs = Logs {
             from_beginning,
+            end: end_of(&sources)?,
             sources,
             said,
             described,
@@ -252,6 +255,7 @@ impl Logs {
             distributions: Distributions::Percentiles,
             has_latency: Cell::new(false),
             from_beginning: false,
+            end: self.end,
             range: (range.0.max(self.range.0), range.1.min(self.range.1)),
         }
     }
@@ -311,7 +315,7 @@ impl Logs {
         }
         for source in &self.sources {
             if source.range.0 <= range.1 && range.0 <= source.range.1 {
-                self.read_one(&source.path, range, losses, &mut each)?;
+                self.read_one(LogReader::open(&source.path)?, range, losses, &mut each)?;
             }
         }
         Ok(())
@@ -365,12 +369,72 @@ impl Logs {
     /// Takes in what was recorded since the log was opened; true where it is more than before.
     pub fn grow(&mut self) -> Result<bool, Failure> {
         let [source] = self.sources.as_mut_slice() else { return Ok(false) };
-        let before = self.range.1;
-        if let Some(range) = LogReader::open(&source.path)?.range()?.filter(|_| source._made.is_none()) {
-            source.range = range;
-            self.range.1 = self.range.1.max(range.1);
+        if source._made.is_some() {
+            return Ok(false);
         }
-        Ok(self.range.1 > before)
+        let reader = LogReader::open(&source.path)?;
+        let Some(range) = reader.range()? else { return Ok(false) };
+        let before = (self.range.1, self.end.next_tick);
+        source.range = range;
+        self.end = reader.end(self.end)?;
+        self.range.1 = self.range.1.max(range.1);
+        if self.from_beginning {
+            // the clock may be set back to before the first tick
+            self.range.0 = self.range.0.min(range.0);
+        }
+        Ok(before != (self.range.1, self.end.next_tick))
+    }
+
+    /// Reads one log of ours up to what is written by now: what was added since a position, whatever the clock did,
+    /// and from a moment on where nothing was read yet. Tells the position to go on from. Other logs are read as they
+    /// are. What is lost is not told.
+    pub fn follow(
+        &self,
+        (position, from_ns): (LogPosition, i64),
+        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+    ) -> Result<LogPosition, Failure> {
+        let [source] = self.sources.as_slice() else {
+            return self.read_between((from_ns, self.range.1), each).map(|()| position);
+        };
+        if !self.may_grow() {
+            return self.read_between((from_ns, self.range.1), each).map(|()| position);
+        }
+        if !self.said.is_empty() {
+            each(LogPiece::Note(self.topology(from_ns, Topology::default())?))?;
+        }
+        let mut reader = LogReader::open(&source.path)?;
+        let mut from_ns = from_ns;
+        if position != LogPosition::default() && position.tick <= self.end.next_tick {
+            reader.go_on_from(position);
+            from_ns = i64::MIN;
+        }
+        self.read_one(reader, (from_ns, i64::MAX), &RefCell::default(), &mut each)
+    }
+
+    /// Reads the ticks of a stretch from a number on, with the notes of the stretch.
+    pub fn read_from_tick(
+        &self,
+        tick: u64,
+        range: (i64, i64),
+        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for source in &self.sources {
+            let mut reader = LogReader::open(&source.path)?;
+            reader.begin_at(tick);
+            self.read_one(reader, range, &RefCell::default(), &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// Number of the tick after the last of a log that can grow.
+    pub fn next_tick(&self) -> u64 {
+        self.end.next_tick
+    }
+
+    /// When the last tick was written, by its own clock: before the greatest time where that was set back.
+    pub fn last_ns(&self) -> i64 {
+        let last = self.end.time_ns.filter(|_| self.may_grow());
+        last.map_or(self.range.1, |last| last.min(self.range.1).max(self.range.0))
     }
 
     /// What was lost in the window; known once the logs were read.
@@ -390,12 +454,11 @@ impl Logs {
 
     fn read_one(
         &self,
-        path: &Path,
+        mut reader: LogReader,
         (from_ns, to_ns): (i64, i64),
         losses: &RefCell<Losses>,
         each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut reader = LogReader::open(path)?;
+    ) -> Result<LogPosition, Failure> {
         reader.window(from_ns, to_ns);
         let mut frame = Frame::default();
         let mut extended = None;
@@ -427,7 +490,15 @@ impl Logs {
                 }
             }
         }
-        Ok(())
+        Ok(reader.position())
+    }
+}
+
+/// Where one log of ours ends; nothing of others, which do not grow.
+fn end_of(sources: &[LogSource]) -> Result<LogEnd, Failure> {
+    match sources {
+        [source] if source._made.is_none() => Ok(LogReader::open(&source.path)?.end(LogEnd::default())?),
+        _ => Ok(LogEnd::default()),
     }
 }
 

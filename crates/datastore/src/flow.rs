@@ -21,6 +21,10 @@ const MOST_STANDING: usize = 256;
 pub(crate) struct NoteFlow {
     pub from_ns: i64,
     pub to_ns: i64,
+    /// Notes before this number were given before, and repetitions of them; 0 where nothing was.
+    pub from_note: u64,
+    /// Number of the note after those that were taken.
+    pub next_note: u64,
     pub marks: Option<RecordScanner>,
     /// The next bookmark, read ahead.
     ahead: Vec<Note>,
@@ -38,6 +42,8 @@ impl NoteFlow {
         NoteFlow {
             from_ns: i64::MIN,
             to_ns: i64::MAX,
+            from_note: 0,
+            next_note: 0,
             marks,
             ahead: Vec::new(),
             standing: Vec::new(),
@@ -47,15 +53,22 @@ impl NoteFlow {
         }
     }
 
-    /// Takes notes in from a record.
-    pub fn take(&mut self, notes: impl IntoIterator<Item = StoredNote>) {
-        for stored in notes {
+    /// Takes notes with their numbers in from a record.
+    pub fn take(&mut self, notes: impl IntoIterator<Item = (u64, StoredNote)>) {
+        for (number, stored) in notes {
             let StoredNote { flags, note } = stored;
+            let is_repeated = flags & REPEATED != 0;
+            if !is_repeated {
+                self.next_note = self.next_note.max(number.saturating_add(1));
+            }
+            if self.from_note > 0 && (is_repeated || number < self.from_note) {
+                continue;
+            }
             let latest = flags & KEEP_LATEST != 0;
             let stands = latest || flags & KEEP_EACH != 0;
             if stands {
                 let known = self.standing.iter().any(|s| s.note == note);
-                if known && flags & REPEATED != 0 {
+                if known && is_repeated {
                     continue;
                 }
                 self.standing.retain(|s| s.note.kind != note.kind || !latest && s.note.text != note.text);

@@ -36,7 +36,7 @@ pub use format::explain;
 pub use ledger::TrimSummary;
 pub use marks::mark;
 pub use place::lies_on;
-pub use reader::{LogItem, LogReader};
+pub use reader::{LogEnd, LogItem, LogPosition, LogReader};
 pub use recognise::{is_file_of_log, is_log};
 pub use recorder::{RecorderState, recorder};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};

@@ -104,6 +104,16 @@ pub(crate) fn after(first: u64, notes: &[StoredNote]) -> u64 {
     first.saturating_add(counted as u64)
 }
 
+/// The notes with their numbers; a repetition has that of the note behind it.
+pub(crate) fn numbered(first: u64, notes: Vec<StoredNote>) -> impl Iterator<Item = (u64, StoredNote)> {
+    let mut next = first;
+    notes.into_iter().map(move |stored| {
+        let number = next;
+        next = next.saturating_add(u64::from(stored.flags & REPEATED == 0));
+        (number, stored)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

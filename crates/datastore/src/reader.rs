@@ -1,6 +1,7 @@
 //! The reader's side of a log: frames and notes of a window of time, beside a
 //! live recorder too, in memory that does not depend on the log's length.
 
+mod follow;
 mod tail;
 
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ use crate::recover::{self, TailContent};
 use crate::retention;
 use crate::schema::Schemas;
 use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
+
+pub use follow::{LogEnd, LogPosition};
 
 /// What [`LogReader::next`] came upon.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +69,8 @@ pub struct LogReader {
     place: Option<SegmentPlace>,
     segment: Option<RecordScanner>,
     closed: bool,
+    /// Ticks before this number are passed over.
+    from_tick: u64,
     /// As it was before the tail was read, or the first segment.
     ledger: Option<TickLedger>,
     payload: Vec<u8>,
@@ -117,6 +122,7 @@ impl LogReader {
             place: None,
             segment: None,
             closed: false,
+            from_tick: 0,
             ledger: None,
             payload: Vec::new(),
             blocks: Blocks::default(),
@@ -255,8 +261,11 @@ impl LogReader {
         }
     }
 
-    /// Tells losses, but for those that lie outside the window.
+    /// Tells losses, but for those that lie outside the window, or among ticks that are passed over.
     fn tell(&mut self, losses: Vec<Damage>) {
+        if self.from_tick > 0 && self.account.tick.is_some_and(|next| next <= self.from_tick) {
+            return;
+        }
         let (from, to) = (self.flow.from_ns, self.flow.to_ns);
         let inside = |damage: &Damage| {
             let (after, before) = (damage.after_ns.unwrap_or(i64::MIN), damage.before_ns.unwrap_or(i64::MAX));
@@ -371,7 +380,7 @@ impl LogReader {
             let counted = notes::after(0, &notes);
             self.account.note = self.account.note.map(|n| n + counted);
         }
-        self.flow.take(notes);
+        self.flow.take(notes::numbered(first, notes));
         if self.flow.is_crowded() {
             self.release(i64::MAX)?;
         }
@@ -386,7 +395,7 @@ impl LogReader {
             self.account.repeat(&self.segment_path(), offset, (HEADER + payload.len()) as u64);
             return Ok(RecordOutcome::Other);
         }
-        if head.to_ns < self.flow.from_ns || head.from_ns > self.flow.to_ns {
+        if head.to_ns < self.flow.from_ns || head.from_ns > self.flow.to_ns || next <= self.from_tick {
             self.reach_block(offset, &head);
             return Ok(RecordOutcome::Other);
         }
@@ -398,7 +407,8 @@ impl LogReader {
         if !whole {
             return Ok(RecordOutcome::Bad);
         }
-        self.blocks.leave_out(read as usize);
+        let unwanted = self.from_tick.saturating_sub(head.first_tick);
+        self.blocks.leave_out(read.max(unwanted) as usize);
         self.reach_block(offset, &head);
         self.account.tick = Some(next);
         match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
@@ -474,7 +484,7 @@ impl LogReader {
     /// True where a segment lies wholly outside the window, by its first and
     /// its last record; it is counted then and not read.
     fn is_outside(&mut self, path: &Path) -> Result<bool, StoreError> {
-        if self.flow.from_ns == i64::MIN && self.flow.to_ns == i64::MAX {
+        if self.flow.from_ns == i64::MIN && self.flow.to_ns == i64::MAX && self.from_tick == 0 {
             return Ok(false);
         }
         let mut scanner = RecordScanner::open(path, GLANCE)?;
@@ -482,7 +492,8 @@ impl LogReader {
         let Some(end) = scanner.closing()? else { return Ok(false) };
         let empty = end.least_ns > end.most_ns;
         let repeated = head.next_tick < self.account.tick.unwrap_or(0);
-        if empty || repeated || end.most_ns >= self.flow.from_ns && end.least_ns <= self.flow.to_ns {
+        let is_new = end.next_tick > self.from_tick;
+        if empty || repeated || is_new && end.most_ns >= self.flow.from_ns && end.least_ns <= self.flow.to_ns {
             return Ok(false);
         }
         self.account.size(path, 0, head.next_tick, head.next_note);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
 use diskwright_base::{Note, Schema, Series, Tick};
-use diskwright_datastore::{LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark};
+use diskwright_datastore::{LogEnd, LogPosition, LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark};
 
 #[test]
 fn ticks_and_notes_come_back_in_order() {
@@ -318,4 +318,67 @@ fn a_tick_is_safe_once_push_returns() {
     writer.push(&schema, odd, &row(3, 4)).expect("writable");
     let seen = Seen::all(&dir.0);
     assert_eq!((seen.ticks.len(), seen.ticks[3]), (4, odd));
+}
+
+/// The clock is set back within a block, at its end, and to before the first tick.
+#[test]
+fn a_follower_gets_every_tick_and_note_once_whatever_the_clock_does() {
+    let dir = Dir::new();
+    let schema = schema(2);
+    let options = WriterOptions { segment_span: Duration::from_secs(20), ..options(10) };
+    let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
+    let clock: Vec<u64> = (100..115).chain(105..120).chain(0..30).chain(200..203).collect();
+    let (mut position, mut end) = (LogPosition::default(), LogEnd::default());
+    let (mut found, mut texts, mut expected_texts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut follow = |position: &mut LogPosition| {
+        let mut reader = LogReader::open(&dir.0).expect("a log");
+        end = reader.end(end).expect("readable");
+        reader.go_on_from(*position);
+        let seen = Seen::of(&mut reader);
+        assert_eq!(seen.damages, []);
+        found.extend(seen.numbers());
+        texts.extend(seen.notes.into_iter().map(|note| note.text));
+        *position = reader.position();
+        end
+    };
+    for (number, i) in clock.iter().copied().enumerate() {
+        if number % 4 == 0 {
+            let text = format!("note {number:02}");
+            writer.note(&Note::new(tick(i).time_ns, Note::WARNING, text.clone())).expect("writable");
+            expected_texts.push(text);
+        }
+        fill(&mut writer, &schema, i..i + 1);
+        if number % 3 == 0 {
+            let end = follow(&mut position);
+            assert_eq!(end, LogEnd { next_tick: number as u64 + 1, time_ns: Some(tick(i).time_ns) });
+            assert_eq!(position.tick, end.next_tick);
+        }
+    }
+    writer.close().expect("writable");
+    let last = follow(&mut position);
+    assert_eq!(last, LogEnd { next_tick: clock.len() as u64, time_ns: Some(tick(202).time_ns) });
+    assert_eq!(follow(&mut position), last, "nothing more");
+    assert_eq!(found, clock);
+    // notes of one reading are in order of time
+    texts.sort();
+    assert_eq!(texts, expected_texts);
+}
+
+#[test]
+fn ticks_before_a_number_are_passed_over_in_a_window_too() {
+    let dir = Dir::new();
+    let schema = schema(2);
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
+    for i in (0..15).chain(5..30) {
+        fill(&mut writer, &schema, i..i + 1);
+    }
+    let seen = || {
+        let mut reader = LogReader::open(&dir.0).expect("a log");
+        reader.window(1008 * SECOND, 1012 * SECOND);
+        reader.begin_at(19);
+        Seen::of(&mut reader).numbers()
+    };
+    assert_eq!(seen(), [9, 10, 11, 12]);
+    writer.close().expect("writable");
+    assert_eq!(seen(), [9, 10, 11, 12]);
 }

@@ -74,6 +74,10 @@ pub struct AlertDesk {
     actions: Option<AlertActions>,
     /// Nobody hears of what was before.
     acts_from_ns: i64,
+    /// What was there at first is read.
+    follows: bool,
+    /// When the last tick was.
+    last_ns: Option<i64>,
     /// The machine that is watched.
     host: String,
     frame: Option<Frame>,
@@ -84,20 +88,44 @@ impl AlertDesk {
     pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertDesk, Failure> {
         let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
         let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
-        Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, host: own_name(), frame: None })
+        Ok(AlertDesk::with(engine, actions))
     }
 
     /// A desk of which nobody hears.
     #[cfg(test)]
     pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
         let engine = AlertEngine::new(pack, judging, Vec::new());
-        AlertDesk { engine, actions: None, acts_from_ns: i64::MIN, host: own_name(), frame: None }
+        AlertDesk::with(engine, None)
+    }
+
+    fn with(engine: AlertEngine, actions: Option<AlertActions>) -> AlertDesk {
+        let (acts_from_ns, host) = (i64::MIN, own_name());
+        AlertDesk { engine, actions, acts_from_ns, follows: false, last_ns: None, host, frame: None }
     }
 
     /// Of what was before a moment nobody is told: it is history.
     pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
         self.acts_from_ns = time_ns;
         self
+    }
+
+    /// What comes from now on is new: where the clock is set back, so is the moment from which somebody is told.
+    pub fn begin_to_follow(&mut self) {
+        self.follows = true;
+    }
+
+    /// True where somebody is to be told.
+    pub fn is_new(&self, event: &AlertEvent) -> bool {
+        event.time_ns >= self.acts_from_ns
+    }
+
+    fn see(&mut self, frame: &Frame) {
+        for tick in frame.ticks() {
+            if self.follows && self.last_ns.is_some_and(|last| tick.time_ns < last) {
+                self.acts_from_ns = self.acts_from_ns.min(tick.start_ns());
+            }
+            self.last_ns = Some(tick.time_ns);
+        }
     }
 
     /// A desk for logs: only a recorder of ours is known to record without a break.
@@ -135,6 +163,7 @@ impl AlertDesk {
 
     /// Takes in all ticks of a frame; what became of alerts.
     pub fn frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
+        self.see(frame);
         let mut events = Vec::new();
         self.engine.frame(frame, &mut |event| events.push(event));
         self.act(&events);
@@ -155,7 +184,7 @@ impl AlertDesk {
 
     fn act(&self, events: &[AlertEvent]) {
         if let Some(actions) = &self.actions {
-            let new = events.iter().filter(|event| event.time_ns >= self.acts_from_ns);
+            let new = events.iter().filter(|event| self.is_new(event));
             new.for_each(|event| actions.send(event, &self.host));
         }
     }

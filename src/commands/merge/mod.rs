@@ -6,12 +6,15 @@
 //! that several have at the same time is taken from one.
 
 mod clocks;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diskwright_base::moment::rfc3339;
 use diskwright_base::units::plural;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology, text};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
@@ -60,6 +63,10 @@ struct MergeSample {
 struct Outline {
     /// In order of time.
     spans: Vec<TickSpan>,
+    /// Ticks of times that came before: the clock was set back. They are left out.
+    repeated: usize,
+    /// Time of the first of them.
+    set_back: Option<i64>,
     series: BTreeSet<(String, String)>,
     topology: Option<Topology>,
 }
@@ -154,6 +161,7 @@ pub fn join(
     });
     let outlines: Vec<Outline> = members.iter().filter_map(|member| outlines.remove(&member.path)).collect();
     tell(&members, &outlines);
+    tell_set_back(&members, &outlines);
     let grid = TickGrid::new(&outlines[0].spans);
     let mut line = outlines[0].spans.clone();
     for outline in &outlines[1..] {
@@ -207,7 +215,9 @@ fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Lo
 
 /// The ticks, series and machine of a log.
 fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
-    let mut outline = Outline { spans: Vec::new(), series: BTreeSet::new(), topology: None };
+    let mut outline =
+        Outline { spans: Vec::new(), repeated: 0, set_back: None, series: BTreeSet::new(), topology: None };
+    let mut order = TickOrder::default();
     let mut reader = LogReader::open(path)?;
     reader.window(window.0, window.1);
     let mut frame = Frame::default();
@@ -215,7 +225,14 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
     while let Some(item) = reader.next(&mut frame)? {
         match item {
             LogItem::Frame => {
-                outline.spans.extend(frame.ticks().iter().map(span_of));
+                for tick in frame.ticks() {
+                    if order.is_repeated(tick) {
+                        outline.repeated += 1;
+                        outline.set_back = outline.set_back.or(Some(tick.time_ns));
+                        continue;
+                    }
+                    outline.spans.push(span_of(tick));
+                }
                 if last.as_ref() != Some(frame.schema()) {
                     let series = frame.schema().series.iter();
                     outline.series.extend(series.map(|s| (s.counter.clone(), s.instance.clone())));
@@ -229,6 +246,23 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
         }
     }
     Ok(outline)
+}
+
+/// Knows the ticks of times that a log had before: its clock was set back.
+#[derive(Default)]
+struct TickOrder {
+    latest_ns: Option<i64>,
+    is_back: bool,
+}
+
+impl TickOrder {
+    /// Takes in the next tick; true until the clock has caught up.
+    fn is_repeated(&mut self, tick: &Tick) -> bool {
+        let latest = self.latest_ns.unwrap_or(tick.time_ns);
+        self.is_back = tick.time_ns < latest || self.is_back && tick.time_ns == latest;
+        self.latest_ns = Some(latest.max(tick.time_ns));
+        self.is_back
+    }
 }
 
 fn span_of(tick: &Tick) -> TickSpan {
@@ -279,6 +313,17 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
     if doubled.len() > MOST_LINES {
         let more = plural(doubled.len() - MOST_LINES, "more pair of logs has", "more pairs of logs have");
         output::warn(format_args!("{more} counters in common; each is taken from one of them"));
+    }
+}
+
+/// Says on standard error which members have times twice, of which only the first are taken.
+fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
+    let set_back = members.iter().zip(outlines).filter(|(_, outline)| outline.set_back.is_some());
+    for (member, outline) in set_back.take(MOST_LINES) {
+        let (name, ticks, back) = (&member.name, outline.repeated, outline.set_back.map_or_else(String::new, rfc3339));
+        output::warn(format_args!(
+            "{name}: the clock was set back to {back}; {ticks} ticks of times that were recorded before are left out"
+        ));
     }
 }
 
@@ -427,6 +472,7 @@ struct MergeCursor {
     schema: Option<Arc<Schema>>,
     /// The sample that is not over yet.
     sample: Option<MergeSample>,
+    order: TickOrder,
     is_over: bool,
 }
 
@@ -444,6 +490,7 @@ impl MergeCursor {
             targets,
             schema: None,
             sample: None,
+            order: TickOrder::default(),
             is_over: false,
         })
     }
@@ -479,6 +526,13 @@ impl MergeCursor {
         }
     }
 
+    /// Passes over ticks of times that came before, which the line does not have.
+    fn pass_repeated(&mut self) {
+        while self.position < self.ticks && self.order.is_repeated(&self.frame.ticks()[self.position]) {
+            self.position += 1;
+        }
+    }
+
     /// The next tick; notes before it are written.
     fn next(
         &mut self,
@@ -488,6 +542,7 @@ impl MergeCursor {
         writer: &mut LogWriter,
         losses: &mut Losses,
     ) -> Result<Option<MergeSample>, Failure> {
+        self.pass_repeated();
         while self.position == self.ticks {
             (self.position, self.ticks) = (0, 0);
             if self.is_over {
@@ -497,6 +552,7 @@ impl MergeCursor {
                 None => self.is_over = true,
                 Some(LogItem::Frame) => {
                     self.ticks = self.frame.ticks().len();
+                    self.pass_repeated();
                     if self.schema.as_ref() != Some(self.frame.schema()) {
                         self.targets = columns.targets(self.rank, self.frame.schema());
                         self.schema = Some(Arc::clone(self.frame.schema()));

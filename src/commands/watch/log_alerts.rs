@@ -9,6 +9,7 @@ use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{merge, of_note};
+use diskwright_datastore::LogPosition;
 
 use super::super::Failure;
 use super::super::alerts::AlertDesk;
@@ -133,13 +134,15 @@ impl LogAlerts {
 
 fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
     let back_ns = if grows { GROWING_NS } else { ENDED_NS };
-    let mut range = (logs.range.0.max(logs.range.1.saturating_sub(back_ns)), logs.range.1);
+    let mut from_ns = logs.range.0.max(logs.last_ns().saturating_sub(back_ns));
+    let mut position = LogPosition::default();
     // what was raised while no tick came: its end is told even where the log has alerts of its own
     let mut silent: Vec<String> = Vec::new();
     loop {
-        if !scan(&logs, range, &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
+        if !scan(&logs, (&mut position, from_ns), &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
             return Ok(());
         }
+        desk.begin_to_follow();
         found.0.is_done.store(true, Ordering::Relaxed);
         if !grows && logs.has_ended() {
             desk.recorder_ended();
@@ -148,13 +151,13 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
             // asked before the log is read: no tick comes after the end
             let has_ended = grows && logs.has_ended();
+            from_ns = logs.range.1.saturating_add(1);
             let has_grown = match logs.grow() {
                 // a log that ended and was removed is none that a recorder goes on with
                 Err(_) if !grows => return Ok(()),
                 grown => grown?,
             };
             if has_grown {
-                range = (range.1 + 1, logs.range.1);
                 grows = true;
                 break;
             }
@@ -172,15 +175,16 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
     }
 }
 
-/// Looks through a stretch; false where nobody wants to know any more.
+/// Looks through what comes behind a position, or a moment where there is none; false where nobody wants to know any
+/// more.
 fn scan(
     logs: &Logs,
-    range: (i64, i64),
+    (position, from_ns): (&mut LogPosition, i64),
     desk: &mut AlertDesk,
     (found, silent): (&FoundAlerts, &[String]),
 ) -> Result<bool, Failure> {
     let mut is_wanted = true;
-    logs.read_between(range, |piece| {
+    let read = logs.follow((*position, from_ns), |piece| {
         match piece {
             LogPiece::Note(note) if note.kind == Note::ALERT => found.give_way(),
             LogPiece::Note(note) => desk.note(&note),
@@ -192,8 +196,12 @@ fn scan(
             }
         }
         if is_wanted { Ok(()) } else { Err(Failure::ClosedPipe) }
-    })
-    .or_else(|failure| if matches!(failure, Failure::ClosedPipe) { Ok(()) } else { Err(failure) })?;
+    });
+    match read {
+        Ok(reached) => *position = reached,
+        Err(Failure::ClosedPipe) => {}
+        Err(failure) => return Err(failure),
+    }
     Ok(is_wanted)
 }
 
@@ -295,6 +303,21 @@ mod tests {
             let is_told = found.iter().any(|alert| alert.id == "recorder.silent");
             assert_eq!(is_told, !has_ended, "{found:?}");
         }
+    }
+
+    /// The recorder's clock was an hour ahead.
+    #[test]
+    fn alerts_of_a_log_go_on_after_its_clock_was_set_back() {
+        let now_ns = SystemClock.read().wall_ns;
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+        ticks(&mut writer, (now_ns + 3500 * SECOND, now_ns + 3600 * SECOND), 0.0);
+        let alerts = alerts_of(&log);
+        until("the end of the log", || alerts.is_done());
+        ticks(&mut writer, (now_ns - 100 * SECOND, now_ns), 1.0);
+        let list = || alerts.list((i64::MIN, i64::MAX));
+        until("the stall", || list().iter().any(|alert| alert.id == "disk.stall"));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct LoggedHistory {
     paths: Vec<PathBuf>,
     interval_ns: i64,
     grows: bool,
+    /// The clock was set back while the log was followed: number of a tick just before that, and the time behind it.
+    set_back: Option<(u64, i64)>,
     /// When it was looked at last, whether it grows.
     looked: Instant,
     alerts: Option<LogAlerts>,
@@ -49,6 +51,7 @@ impl LoggedHistory {
             paths: self.paths.clone(),
             interval_ns: self.interval_ns,
             grows: self.grows,
+            set_back: self.set_back,
             looked: self.looked,
             alerts: self.alerts.as_ref().map(LogAlerts::again),
         }
@@ -67,15 +70,27 @@ impl LoggedHistory {
 
 impl History for LoggedHistory {
     fn range(&self) -> Option<(i64, i64)> {
-        Some(self.logs.range)
+        let (first, last) = self.logs.range;
+        Some((first, if self.grows { self.logs.last_ns() } else { last }))
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
-        let pass_on = |piece: LogPiece<'_>| {
+        let mut pass_on = |piece: LogPiece<'_>| {
             each(piece);
             Ok(())
         };
-        self.logs.read_between((from_ns, to_ns), pass_on).map_err(|failure| failure.to_string())?;
+        let read = match self.set_back.filter(|(_, back_ns)| self.grows && *back_ns <= to_ns) {
+            None => self.logs.read_between((from_ns, to_ns), pass_on),
+            // of times that occur again, the new ticks
+            Some((tick, back_ns)) => {
+                let earlier = match from_ns < back_ns {
+                    true => self.logs.read_between((from_ns, back_ns - 1), &mut pass_on),
+                    false => Ok(()),
+                };
+                earlier.and_then(|()| self.logs.read_from_tick(tick, (from_ns.max(back_ns), to_ns), pass_on))
+            }
+        };
+        read.map_err(|failure| failure.to_string())?;
         self.alerts.iter().for_each(|alerts| alerts.read((from_ns, to_ns), each));
         Ok(())
     }
@@ -85,6 +100,16 @@ impl LoggedHistory {
     /// Alerts of a stretch that were found beside those that the log holds, and whether all of it was looked through.
     pub fn found(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
         self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list(stretch), alerts.is_done()))
+    }
+
+    /// Takes in what was recorded; true where there is something new.
+    fn grow(&mut self) -> Result<bool, Failure> {
+        let (tick, before_ns) = (self.logs.next_tick(), self.logs.last_ns());
+        let has_grown = self.logs.grow()?;
+        if self.logs.last_ns() < before_ns {
+            self.set_back = Some((tick, self.logs.last_ns()));
+        }
+        Ok(has_grown)
     }
 
     fn take_alerts(&mut self) -> bool {
@@ -107,7 +132,7 @@ impl LoggedHistory {
         }
         self.looked = Instant::now();
         // a log that was removed after it was opened stays as it was read
-        self.grows = self.logs.grow().unwrap_or(false);
+        self.grows = self.grow().unwrap_or(false);
         self.grows
     }
 }
@@ -128,6 +153,7 @@ impl WatchSource {
             paths,
             interval_ns,
             grows,
+            set_back: None,
             looked: Instant::now(),
             alerts: None,
         }))
@@ -144,7 +170,7 @@ impl WatchSource {
     /// True for a log that is being recorded: its last tick is young, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
         let interval_ns = usual_interval(logs);
-        let age = SystemClock.read().wall_ns - logs.range.1;
+        let age = SystemClock.read().wall_ns - logs.last_ns();
         let is_young = (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age);
         let may_run = || match logs.recorder() {
             RecorderState::Ended => false,
@@ -191,7 +217,7 @@ impl WatchSource {
             WatchSource::Logged(logged) if logged.grows => {
                 // asked before the log is read: no tick comes after the end
                 let has_ended = logged.ends();
-                let has_grown = logged.logs.grow()?;
+                let has_grown = logged.grow()?;
                 logged.grows = !has_ended;
                 Ok(logged.take_alerts() || has_grown || has_ended)
             }
@@ -241,4 +267,58 @@ fn usual_interval(logs: &Logs) -> i64 {
     lengths.sort_unstable();
     let middle = lengths.get(lengths.len() / 2).copied().filter(|_| found.is_ok());
     middle.unwrap_or(1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_datastore::{LogWriter, WriterOptions};
+
+    use super::super::super::log::LogWindow;
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn record(writer: &mut LogWriter, seconds: std::ops::Range<i64>, value: f64) {
+        let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        for second in seconds {
+            let tick = Tick { time_ns: second * SECOND, elapsed_ns: SECOND as u64 };
+            writer.push(&schema, tick, &[value]).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_view_of_a_log_that_grows_goes_back_with_its_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
+        record(&mut writer, 1000..1101, 1.0);
+        let paths = [log];
+        let logs = Logs::open(&paths, &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+        let WatchSource::Logged(mut logged) = WatchSource::of_logs(logs, &paths) else { panic!("a log") };
+        logged.grows = true;
+        let mut grow = |writer: &mut LogWriter, seconds: std::ops::Range<i64>| {
+            record(writer, seconds, 2.0);
+            assert!(logged.grow().unwrap_or_else(|fault| panic!("{fault}")), "something is new");
+            logged.range().map(|(first, last)| (first / SECOND, last / SECOND))
+        };
+        assert_eq!(grow(&mut writer, 1050..1051), Some((1000, 1050)));
+        assert_eq!(grow(&mut writer, 1051..1061), Some((1000, 1060)));
+        let mut found = Vec::new();
+        let mut take = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                let ticks = frame.ticks().iter().zip(frame.column(0));
+                found.extend(ticks.map(|(tick, value)| (tick.time_ns / SECOND, *value)));
+            }
+        };
+        logged.read(1048 * SECOND, 1052 * SECOND, &mut take).unwrap();
+        assert_eq!(found, [(1048, 1.0), (1049, 1.0), (1050, 2.0), (1051, 2.0), (1052, 2.0)]);
+        // to before the first tick
+        record(&mut writer, 900..901, 3.0);
+        assert!(logged.grow().unwrap_or_else(|fault| panic!("{fault}")));
+        assert_eq!(logged.range(), Some((900 * SECOND, 900 * SECOND)));
+    }
 }

@@ -8,7 +8,7 @@ use diskwright_base::moment::rfc3339;
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
-use diskwright_datastore::LogReader;
+use diskwright_datastore::{LogPosition, LogReader};
 use diskwright_diagnosis::Pack;
 
 use super::super::alerts::{AlertDesk, document, line};
@@ -90,9 +90,9 @@ impl UnattendedRun {
         let mut grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read().wall_ns;
         let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
-        let from_ns = if grows { now_ns } else { i64::MIN };
-        let mut range = logs.range;
-        let mut end = self.scan(&logs, range, from_ns, &mut desk);
+        let mut position = LogPosition::default();
+        let mut end = self.scan(&logs, (&mut position, logs.range.0), &mut desk);
+        desk.begin_to_follow();
         // without a time that was given, only a recorder that runs is waited for
         let waits = self.lasts.is_some() && logs.may_grow();
         if waits && !grows && logs.has_ended() {
@@ -102,11 +102,10 @@ impl UnattendedRun {
             crate::commands::live::nap(NAP);
             // asked before the log is read: no tick comes after the end
             let has_ended = logs.has_ended();
-            logs.grow()?;
-            if logs.range.1 > range.1 {
-                range = (range.1 + 1, logs.range.1);
+            let behind_ns = logs.range.1.saturating_add(1);
+            if logs.grow()? {
                 grows = true;
-                end = self.scan(&logs, range, from_ns, &mut desk);
+                end = self.scan(&logs, (&mut position, behind_ns), &mut desk);
             } else if has_ended {
                 grows = false;
                 desk.recorder_ended();
@@ -116,7 +115,7 @@ impl UnattendedRun {
             }
         }
         if end.is_ok() && !grows && !waits && logs.may_grow() {
-            let last = rfc3339(range.1);
+            let last = rfc3339(logs.last_ns());
             output::note(format_args!(
                 "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
@@ -125,18 +124,25 @@ impl UnattendedRun {
         end
     }
 
-    fn scan(&self, logs: &Logs, range: (i64, i64), from_ns: i64, desk: &mut AlertDesk) -> Result<(), Failure> {
-        logs.read_between(range, |piece| match piece {
+    /// Reads on from a position, or from a moment where there is none.
+    fn scan(
+        &self,
+        logs: &Logs,
+        (position, from_ns): (&mut LogPosition, i64),
+        desk: &mut AlertDesk,
+    ) -> Result<(), Failure> {
+        *position = logs.follow((*position, from_ns), |piece| match piece {
             LogPiece::Note(note) => {
                 desk.note(&note);
                 Ok(())
             }
             LogPiece::Frame(frame) => {
                 let events = desk.frame(frame);
-                let new: Vec<AlertEvent> = events.into_iter().filter(|event| event.time_ns >= from_ns).collect();
+                let new: Vec<AlertEvent> = events.into_iter().filter(|event| desk.is_new(event)).collect();
                 self.print(&new, desk.host())
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Why an alert ends the run, where it does.

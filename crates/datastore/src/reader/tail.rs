@@ -34,7 +34,7 @@ impl LogReader {
             self.account.size(&path, 0, head.next_tick.max(tick), note);
         }
         let new = content.notes.iter().filter(|(number, _)| expected.is_none_or(|e| *number >= e));
-        self.flow.take(new.map(|(_, stored)| stored.clone()));
+        self.flow.take(new.cloned());
         self.stage = ReadStage::Tail(Box::new(content), 0, 0);
     }
 
@@ -69,7 +69,8 @@ impl LogReader {
                 told.extend(self.account.arrive(taken.tick.time_ns, taken.tick.time_ns));
                 self.account.tick = Some(taken.number.saturating_add(1));
             }
-            if !fresh || taken.tick.time_ns < from || taken.tick.time_ns > to {
+            let is_wanted = taken.number >= self.from_tick && taken.tick.time_ns >= from && taken.tick.time_ns <= to;
+            if !fresh || !is_wanted {
                 continue;
             }
             if filled.is_none() {

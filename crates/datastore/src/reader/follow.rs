@@ -1,0 +1,130 @@
+//! Following a log that grows: by the numbers of its ticks and notes, in the order in which they were written. Times
+//! will not do: where the clock is set back, what comes next lies before what was read.
+
+use super::{LogReader, ReadStage};
+use crate::error::StoreError;
+use crate::format::{BLOCK, BlockHead};
+use crate::recover;
+use crate::segment::{GLANCE, Peek, RecordScanner};
+use crate::tail::TailTick;
+
+/// How far a log was read: the numbers of the tick and the note that come next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogPosition {
+    /// Number of the next tick.
+    pub tick: u64,
+    /// Number of the next note.
+    pub note: u64,
+}
+
+/// Where a log ends as of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Number of the tick after the last one.
+    pub next_tick: u64,
+    /// Wall time of the last tick that was written: not the greatest after the clock was set back. `None` where there
+    /// is no tick.
+    pub time_ns: Option<i64>,
+}
+
+impl LogReader {
+    /// Passes over the ticks before this number, whatever their times.
+    pub fn begin_at(&mut self, tick: u64) {
+        self.from_tick = tick;
+    }
+
+    /// Reads on from where an earlier reader of the same log came to its end: every tick and note that was written
+    /// since, once. Bookmarks, which stand outside of that order, are left out.
+    pub fn go_on_from(&mut self, position: LogPosition) {
+        self.from_tick = position.tick;
+        self.flow.from_note = position.note;
+        self.flow.marks = None;
+    }
+
+    /// How far was read, once [`LogReader::next`] has told the end.
+    pub fn position(&self) -> LogPosition {
+        LogPosition {
+            tick: self.account.tick.unwrap_or(0).max(self.from_tick),
+            note: self.flow.next_note.max(self.flow.from_note),
+        }
+    }
+
+    /// Where the log ended when it was opened; `known` is what was found before, and is looked at again only where
+    /// ticks were added.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn end(&self, known: LogEnd) -> Result<LogEnd, StoreError> {
+        let counted = self.ledger.map_or(0, |ledger| ledger.next);
+        if let Some(last) = self.last_of_tail()? {
+            let next_tick = counted.max(last.number.saturating_add(1));
+            return Ok(LogEnd { next_tick, time_ns: Some(last.tick.time_ns) });
+        }
+        let next_tick = counted.max(self.newest(next_of)?.unwrap_or(0));
+        if next_tick == known.next_tick && known.time_ns.is_some() {
+            return Ok(known);
+        }
+        Ok(LogEnd { next_tick, time_ns: self.newest(time_of)? })
+    }
+
+    fn last_of_tail(&self) -> Result<Option<TailTick>, StoreError> {
+        match &self.stage {
+            ReadStage::Tail(content, ..) => Ok(content.ticks.last().copied()),
+            _ if !self.is_dir => Ok(None),
+            // numbers and times are enough
+            _ => Ok(recover::tail_of(&self.path, &self.places, u64::MAX)?.ticks.last().copied()),
+        }
+    }
+
+    /// What the newest segment tells that tells anything.
+    fn newest<T>(
+        &self,
+        look: impl Fn(RecordScanner) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        if !self.is_dir {
+            return look(RecordScanner::open_named(&self.path, GLANCE)?);
+        }
+        for place in self.places.iter().rev() {
+            let found = match RecordScanner::open(&place.path(&self.path), GLANCE) {
+                Ok(scanner) => look(scanner)?,
+                Err(StoreError::NotAFile(_)) => None,
+                Err(e) if e.is_absence() => None,
+                Err(e) => return Err(e),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Number of the tick after the last of a segment.
+fn next_of(mut scanner: RecordScanner) -> Result<Option<u64>, StoreError> {
+    if let Some(end) = scanner.closing()? {
+        return Ok(Some(end.next_tick));
+    }
+    let head = last_block(scanner)?;
+    Ok(head.map(|head| head.first_tick.saturating_add(head.ticks as u64)))
+}
+
+/// Wall time of the last tick of a segment.
+fn time_of(scanner: RecordScanner) -> Result<Option<i64>, StoreError> {
+    Ok(last_block(scanner)?.map(|head| head.to_ns))
+}
+
+fn last_block(mut scanner: RecordScanner) -> Result<Option<BlockHead>, StoreError> {
+    let mut last = None;
+    loop {
+        match scanner.peek()? {
+            Peek::Record(header) if header.kind == BLOCK => {
+                if let Some(head) = scanner.take(&header)?.and_then(BlockHead::parse) {
+                    last = Some(head);
+                }
+            }
+            Peek::Record(header) => scanner.pass(&header),
+            Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
+            Peek::Lost { .. } | Peek::End => return Ok(last),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Schema, Series, Tick};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
+use diskwright_logs::TimeBasis;
+
+use super::super::damage::Losses;
+use super::{MergeMember, join};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A log of ticks that end at these seconds, each so many seconds long, with a read a second.
+fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -> MergeMember {
+    let series = Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series]));
+    let mut writer = LogWriter::create_or_append(path, WriterOptions::default()).unwrap();
+    for second in seconds {
+        let tick = Tick { time_ns: second * SECOND, elapsed_ns: (length * SECOND) as u64 };
+        writer.push(&schema, tick, &[length as f64]).unwrap();
+    }
+    writer.close().unwrap();
+    let range = LogReader::open(path).unwrap().range().unwrap().unwrap();
+    let (name, path, times) = (counter.to_owned(), path.to_owned(), TimeBasis::Utc);
+    MergeMember { name, path, range, times, format: "", bundled: false }
+}
+
+/// The finest log, and another one, had their clocks set back.
+#[test]
+fn times_that_a_member_has_twice_are_taken_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let fine: Vec<i64> = (101..=200).chain(151..=260).collect();
+    let coarse: Vec<i64> = (11..=20).chain(16..=26).map(|ten| ten * 10).collect();
+    let members = vec![
+        member(&folder.path().join("fine"), "physical_disk.reads", &fine, 1),
+        member(&folder.path().join("coarse"), "physical_disk.writes", &coarse, 10),
+    ];
+    let made = folder.path().join("made");
+    let mut writer = LogWriter::create_or_append(&made, WriterOptions::default()).unwrap();
+    let joined = join(members, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None);
+    joined.unwrap_or_else(|fault| panic!("{fault}"));
+    writer.close().unwrap();
+    let (mut times, mut sums) = (Vec::new(), [0.0; 2]);
+    let (mut reader, mut frame) = (LogReader::open(&made).unwrap(), Frame::default());
+    while let Some(item) = reader.next(&mut frame).unwrap() {
+        if item == LogItem::Frame {
+            times.extend(frame.ticks().iter().map(|tick| tick.time_ns / SECOND));
+            for (sum, name) in sums.iter_mut().zip(["physical_disk.reads", "physical_disk.writes"]) {
+                let column = frame.schema().column(name, "sda").map_or(&[][..], |column| frame.column(column));
+                *sum += column.iter().filter(|value| !value.is_nan()).sum::<f64>();
+            }
+        }
+    }
+    assert_eq!(times, (101..=260).collect::<Vec<i64>>());
+    assert!((sums[0] - 160.0).abs() < 1e-6 && (sums[1] - 160.0).abs() < 1e-6, "{sums:?}");
+}
