@@ -209,7 +209,7 @@ mod tests {
         let seen = &mut limited.circumstances;
         (seen.steal_share, seen.others_share, seen.throttled_s) = (Some(0.0), Some(0.0), Some(0.0));
         let notes = notes(&limited).join("\n");
-        assert!(notes.contains("control group: 4 of") && notes.contains("never throttled"), "{notes}");
+        assert!(notes.contains("to the time of 4 processors") && notes.contains("never throttled"), "{notes}");
         assert!(!notes.contains("no limit"), "{notes}");
     }
 }
