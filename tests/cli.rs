@@ -1,8 +1,10 @@
 //! The program as a user meets it: the real binary on the real machine, its
 //! contracts (JSON fields, exit codes) and what it says of bad input.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -166,6 +168,25 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
         assert!(lines[0].contains(named), "{case:?}: {lines:?}");
     }
     assert!(!page.exists() && fs::read_dir(&empty).expect("readable").count() == 0, "nothing is written");
+}
+
+#[test]
+fn names_that_are_no_text_end_no_command() {
+    let place = folder("cli-no-text");
+    let log = recorded("no-text");
+    let file = |name: &[u8]| place.join(OsStr::from_bytes(name));
+    for (words, name) in [
+        (vec!["report", text(&log), "--json", "-o"], &b"page\xff.html"[..]),
+        (vec!["export", text(&log), "--as", "csv", "--json", "-o"], &b"out\xff.csv"[..]),
+    ] {
+        let done = command(&words).arg(file(name)).output().expect("runs");
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", said(&done));
+        assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
+        assert!(file(name).is_file(), "{words:?}");
+    }
+    // whether this machine can be traced or not
+    let traced = command(&["trace", "--for", "200ms", "--out"]).arg(file(b"trace\xff")).output().expect("runs");
+    assert!(matches!(traced.status.code(), Some(0 | 1)), "{}", said(&traced));
 }
 
 #[test]

@@ -150,10 +150,8 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
 
 fn kept(update: &BaselineUpdate) -> String {
     match (&update.file, &update.because) {
-        (Some(file), _) if update.is_baseline => {
-            format!("\nSaved as the baseline of this machine: {}\n", file.display())
-        }
-        (Some(file), _) => format!("\nSaved as the newest check of this machine: {}\n", file.display()),
+        (Some(file), _) if update.is_baseline => format!("\nSaved as the baseline of this machine: {file}\n"),
+        (Some(file), _) => format!("\nSaved as the newest check of this machine: {file}\n"),
         (None, Some(because)) => format!("\nNot saved: {because}.\n"),
         (None, None) => String::new(),
     }

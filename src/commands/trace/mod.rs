@@ -221,7 +221,9 @@ fn explain(error: SessionError) -> Failure {
         SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
-    let words = std::env::args().skip(1).map(output::name).collect::<Vec<_>>().join(" ");
+    // a name that is no UTF-8 must not end the program
+    let typed = std::env::args_os().skip(1).map(|word| output::name(word.to_string_lossy()));
+    let words = typed.collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
             "Tracing needs root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
