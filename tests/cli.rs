@@ -136,6 +136,25 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     // and what is about a log, where there is none
     let done = diskwright(&["watch", "--no-screen", "--for", "1s", "--from", "-5m"]);
     assert_eq!(done.status.code(), Some(2), "{}", said(&done));
+    let nowhere = folder("cli-live-reading").join("log");
+    let nowhere = text(&nowhere);
+    let cases: &[(&[&str], &str)] = &[
+        (&["why", "--for", "1s", "--every", "250ms", "--host", "db1"], "--host needs a log"),
+        (&["why", "--for", "1s", "--every", "250ms", "--interval", "5s"], "--interval needs a log"),
+        (&["why", "--prometheus", store, "--host", "db1"], "--match selects"),
+        (&["why", "--prometheus", store, "--fleet", "--array", "sda=single"], "--array needs a log"),
+        (&["watch", "--once", "--memory", "8G"], "--memory needs a log"),
+        (&["serve", "--listen", "0", "--utc-offset", "+02:00"], "--utc-offset needs a log"),
+        (&["serve", "--prometheus", store, "--host", "db1"], "--match selects"),
+        (&["advise", "--processors", "4"], "--processors needs a log"),
+        (&["plan", "--reads", "100", "--array", "sda=single"], "--array needs a log"),
+        (&["import", "--prometheus", store, "--host", "db1", "--to", nowhere], "--host needs a log"),
+    ];
+    for (case, expected) in cases {
+        let done = diskwright(case);
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", said(&done));
+        assert!(said(&done).contains(expected), "{case:?}: {}", said(&done));
+    }
 }
 
 #[test]

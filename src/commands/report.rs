@@ -39,6 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("windows are for logs; `report` draws results of `probe` whole".into()));
         }
+        arguments.window.without_log()?;
+        arguments.judging.only_of_logs()?;
         return written(arguments, &results(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;

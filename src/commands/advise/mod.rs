@@ -176,6 +176,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
+        arguments.window.without_log()?;
         let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
         if !root.is_dir() {
             return Err(Failure::Failed(format!("{}: not a folder", root.display())));

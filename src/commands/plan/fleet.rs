@@ -103,6 +103,7 @@ fn one(
 /// All machines of a store, chunk by chunk.
 fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, String>)>) -> Result<(), Failure> {
     let asking = &arguments.from.asking;
+    arguments.from.window().without_log()?;
     let store = asking.store()?;
     let wanted = asking.wanted(&arguments.from.window(), USUAL_WINDOW)?;
     let fleet = Fleet::find(&store, wanted, &needed(COUNTERS))?;

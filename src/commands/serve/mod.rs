@@ -101,6 +101,7 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
+        arguments.window.without_log()?;
         let every = arguments.every.unwrap_or(watch::EVERY);
         return Ok(vec![Box::new(ServedSource::live(every, pack.clone(), &arguments.alerts)?)]);
     }

@@ -95,8 +95,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
-    if arguments.log.is_empty() && !arguments.window.is_whole() {
-        return Err(Failure::Usage("--from and --to need a log".into()));
+    if arguments.log.is_empty() {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("--from and --to need a log".into()));
+        }
+        arguments.window.without_log()?;
     }
     // the first tick takes as long as the rules
     let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(every)).transpose()?;
