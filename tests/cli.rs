@@ -98,6 +98,8 @@ fn wrong_usage_exits_with_2_and_writes_nothing() {
     let cases: &[&[&str]] = &[
         &["record", text(&log), "--every", "5x"],
         &["record", text(&log), "--keep", "7 apples"],
+        &["record", "--listen", "0", "--for", "1s", "--keep", "14d"],
+        &["record", text(&log), "--for", "1s", "--panels", "panels.toml"],
         &["why", "--for", "1s", "--every", "1s"],
         &["why", "--from", "-5m"],
         &["why", "--pack", "no-such-pack"],
