@@ -351,4 +351,10 @@ fn what_is_no_load_is_told() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
     }
     assert!(!Path::new(&page).exists(), "a page was written");
+    // a log that is not there is no wrong usage, as one machine of a fleet neither
+    let missing = text(&folder.join("missing.csv")).to_owned();
+    for more in [&[][..], &["--fleet"]] {
+        let output = diskwright(&[&["plan", "--from", &missing], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {}", said(&output));
+    }
 }
