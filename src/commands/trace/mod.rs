@@ -70,10 +70,15 @@ pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.devices.len() == 1 && arguments.devices[0] == "status" {
+    let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
+    let is_order = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
+    if is_order && (arguments.out.is_some() || arguments.method != TraceMethodArgument::Auto) {
+        let reason = format!("--out and --method are for a trace of disks, not for `trace {}`", words[0]);
+        return Err(Failure::Usage(reason));
+    }
+    if words == ["status"] {
         return status::run(arguments.json);
     }
-    let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
     if let [order @ ("on" | "off"), log @ ..] = words.as_slice() {
         return match log {
             [] | [_] => recorders::give(order, log.first().copied(), arguments.budget, arguments.json),

@@ -81,6 +81,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.lasts.is_some() && !unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
     }
+    if arguments.panels.is_some() && unattended {
+        return Err(Failure::Usage("--panels is for the screen, which --no-screen and --fail-on do not show".into()));
+    }
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(once || on_terminal || unattended) {
