@@ -200,10 +200,10 @@ fn names_that_are_no_text_end_no_command() {
     let log = recorded("no-text");
     let file = |name: &[u8]| place.join(OsStr::from_bytes(name));
     for (words, name) in [
-        (vec!["report", text(&log), "--json", "-o"], &b"page\xff.html"[..]),
-        (vec!["export", text(&log), "--as", "csv", "--json", "-o"], &b"out\xff.csv"[..]),
+        (&["report", text(&log), "--json", "-o"][..], &b"page\xff.html"[..]),
+        (&["export", text(&log), "--as", "csv", "--json", "-o"], &b"out\xff.csv"[..]),
     ] {
-        let done = command(&words).arg(file(name)).output().expect("runs");
+        let done = command(words).arg(file(name)).output().expect("runs");
         assert_eq!(done.status.code(), Some(0), "{words:?}: {}", said(&done));
         assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
         assert!(file(name).is_file(), "{words:?}");
