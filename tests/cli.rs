@@ -197,7 +197,7 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
 #[test]
 fn names_that_are_no_text_end_no_command() {
     let place = folder("cli-no-text");
-    let log = recorded("no-text");
+    let log = recorded("no-text-log");
     let file = |name: &[u8]| place.join(OsStr::from_bytes(name));
     for (words, name) in [
         (&["report", text(&log), "--json", "-o"][..], &b"page\xff.html"[..]),

@@ -267,6 +267,11 @@ fn a_fleet_is_one_purchase_list() {
     let all: f64 =
         screen.lines().find_map(|l| l.strip_prefix("total: ")?.split(' ').next()?.parse().ok()).expect("a sum");
     assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
+    // a log that is not there is no wrong usage, as a machine of a fleet neither
+    for words in [&["plan", "--from", "/nowhere/log.csv"][..], &["plan", "--from", "/nowhere/log.csv", "--fleet"]] {
+        let output = diskwright(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", said(&output));
+    }
 }
 
 #[test]
@@ -351,10 +356,4 @@ fn what_is_no_load_is_told() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
     }
     assert!(!Path::new(&page).exists(), "a page was written");
-    // a log that is not there is no wrong usage, as one machine of a fleet neither
-    let missing = text(&folder.join("missing.csv")).to_owned();
-    for more in [&[][..], &["--fleet"]] {
-        let output = diskwright(&[&["plan", "--from", &missing], more].concat());
-        assert_eq!(output.status.code(), Some(1), "{more:?}: {}", said(&output));
-    }
 }
