@@ -53,6 +53,14 @@ fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
     assert!(!wrong.status.success() && said(&wrong).contains("cannot be used with"), "{}", said(&wrong));
     let wrong = advise(&bench, &["--ignore", "queue.iostat"]);
     assert!(wrong.status.code() == Some(2) && said(&wrong).contains("queue.iostats"), "{}", said(&wrong));
+    for (words, expected) in [
+        (&["--diff", "--fail-on", "info"][..], "--fail-on is for the list of items"),
+        (&["--save", "--ignore", "queue.iostats"], "--ignore is for the list of items"),
+        (&["--undo", "queue.iostats", "log"], "are about this host"),
+    ] {
+        let wrong = advise(&bench, words);
+        assert!(wrong.status.code() == Some(2) && said(&wrong).contains(expected), "{words:?}: {}", said(&wrong));
+    }
     let wrong = advise(&bench, &["--role", "databse"]);
     assert!(wrong.status.code() == Some(2) && said(&wrong).contains("database"), "{}", said(&wrong));
 }

@@ -1,7 +1,9 @@
 //! Profiles from the outside: what `probe` keeps, `list` shows, `record` writes
 //! into logs and `why` and `report` judge by.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -170,6 +172,17 @@ fn profiles_are_listed_and_damaged_ones_are_named() {
     }
     let table = diskwright(&state, &["list", "ceilings"]);
     assert!(String::from_utf8_lossy(&table.stdout).contains("serial:M:X7"));
+}
+
+#[test]
+fn profiles_in_a_folder_whose_name_is_no_text_are_listed_and_deleted() {
+    let state = folder("ceilings-no-text").join(OsStr::from_bytes(b"state\xff"));
+    keep(&state, profile("serial:M:X7"));
+    let list: &[&str] = &["list", "ceilings"];
+    for words in [list, &["list", "ceilings", "--json"], &["ceilings", "forget", "serial:M:X7", "--json"]] {
+        let done = diskwright(&state, words);
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
 }
 
 #[test]

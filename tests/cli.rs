@@ -1,8 +1,10 @@
 //! The program as a user meets it: the real binary on the real machine, its
 //! contracts (JSON fields, exit codes) and what it says of bad input.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -96,6 +98,11 @@ fn wrong_usage_exits_with_2_and_writes_nothing() {
     let cases: &[&[&str]] = &[
         &["record", text(&log), "--every", "5x"],
         &["record", text(&log), "--keep", "7 apples"],
+        &["record", "--listen", "0", "--for", "1s", "--keep", "14d"],
+        &["watch", "--no-screen", "--for", "1s", "--panels", "panels.toml"],
+        &["trace", "status", "--out", text(&log)],
+        &["trace", "on", "--method", "bpf"],
+        &["record", text(&log), "--for", "1s", "--panels", "panels.toml"],
         &["why", "--for", "1s", "--every", "1s"],
         &["why", "--from", "-5m"],
         &["why", "--pack", "no-such-pack"],
@@ -134,6 +141,25 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     // and what is about a log, where there is none
     let done = diskwright(&["watch", "--no-screen", "--for", "1s", "--from", "-5m"]);
     assert_eq!(done.status.code(), Some(2), "{}", said(&done));
+    let nowhere = folder("cli-live-reading").join("log");
+    let nowhere = text(&nowhere);
+    let cases: &[(&[&str], &str)] = &[
+        (&["why", "--for", "1s", "--every", "250ms", "--host", "db1"], "--host needs a log"),
+        (&["why", "--for", "1s", "--every", "250ms", "--interval", "5s"], "--interval needs a log"),
+        (&["why", "--prometheus", store, "--host", "db1"], "--match selects"),
+        (&["why", "--prometheus", store, "--fleet", "--array", "sda=single"], "--array needs a log"),
+        (&["watch", "--once", "--memory", "8G"], "--memory needs a log"),
+        (&["serve", "--listen", "0", "--utc-offset", "+02:00"], "--utc-offset needs a log"),
+        (&["serve", "--prometheus", store, "--host", "db1"], "--match selects"),
+        (&["advise", "--processors", "4"], "--processors needs a log"),
+        (&["plan", "--reads", "100", "--array", "sda=single"], "--array needs a log"),
+        (&["import", "--prometheus", store, "--host", "db1", "--to", nowhere], "--host needs a log"),
+    ];
+    for (case, expected) in cases {
+        let done = diskwright(case);
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", said(&done));
+        assert!(said(&done).contains(expected), "{case:?}: {}", said(&done));
+    }
 }
 
 #[test]
@@ -166,6 +192,25 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
         assert!(lines[0].contains(named), "{case:?}: {lines:?}");
     }
     assert!(!page.exists() && fs::read_dir(&empty).expect("readable").count() == 0, "nothing is written");
+}
+
+#[test]
+fn names_that_are_no_text_end_no_command() {
+    let place = folder("cli-no-text");
+    let log = recorded("no-text-log");
+    let file = |name: &[u8]| place.join(OsStr::from_bytes(name));
+    for (words, name) in [
+        (&["report", text(&log), "--json", "-o"][..], &b"page\xff.html"[..]),
+        (&["export", text(&log), "--as", "csv", "--json", "-o"], &b"out\xff.csv"[..]),
+    ] {
+        let done = command(words).arg(file(name)).output().expect("runs");
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", said(&done));
+        assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
+        assert!(file(name).is_file(), "{words:?}");
+    }
+    // whether this machine can be traced or not
+    let traced = command(&["trace", "--for", "200ms", "--out"]).arg(file(b"trace\xff")).output().expect("runs");
+    assert!(matches!(traced.status.code(), Some(0 | 1)), "{}", said(&traced));
 }
 
 #[test]

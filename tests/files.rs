@@ -129,6 +129,30 @@ fn temporary_imports_are_private_and_go_away_with_their_command() {
 }
 
 #[test]
+fn a_log_in_a_pipe_is_read_from_its_beginning() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 300);
+    let log = fs::read(folder.join("a.csv")).expect("there");
+    let piped = |words: &[&str]| {
+        let mut command = program(folder);
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("runs");
+        // all of it fits into the pipe
+        child.stdin.take().expect("a pipe").write_all(&log).expect("taken");
+        let done = child.wait_with_output().expect("ends");
+        assert!(done.status.success(), "{words:?}: {}", said(&done));
+        done.stdout
+    };
+    piped(&["report", "/dev/stdin", "-o", "page.html"]);
+    let compared = piped(&["compare", "/dev/stdin", "a.csv", "--json"]);
+    let compared: serde_json::Value = serde_json::from_slice(&compared).expect("JSON");
+    assert_eq!(compared["before"]["window"], compared["after"]["window"]);
+    let plain = diskwright(folder, &["show", "a.csv", "--as", "csv"]);
+    assert!(piped(&["show", "/dev/stdin", "--as", "csv"]) == plain.stdout, "{}", said(&plain));
+}
+
+#[test]
 fn a_file_is_imported_once() {
     let bench = tempfile::tempdir().expect("a folder");
     let folder = bench.path();

@@ -267,6 +267,11 @@ fn a_fleet_is_one_purchase_list() {
     let all: f64 =
         screen.lines().find_map(|l| l.strip_prefix("total: ")?.split(' ').next()?.parse().ok()).expect("a sum");
     assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
+    // a log that is not there is no wrong usage, as a machine of a fleet neither
+    for words in [&["plan", "--from", "/nowhere/log.csv"][..], &["plan", "--from", "/nowhere/log.csv", "--fleet"]] {
+        let output = diskwright(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", said(&output));
+    }
 }
 
 #[test]

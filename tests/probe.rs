@@ -61,6 +61,17 @@ fn what_would_lose_data_is_refused() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
     assert_eq!(fs::read(folder.join("data")).unwrap(), vec![7; 1 << 20]);
+    for (arguments, expected) in [
+        (&["minread", "data", "--limit", "5ms"][..], "--limit goes with the suite `load`"),
+        (&["quick", "data", "--limit-share", "99%"], "--limit-share goes with the suite `load`"),
+        (&["quick", "data", "--members", "sda,sdb"], "--members goes with `stripes`"),
+        (&["minread", "data", "--brake", "20ms"], "--brake goes with --live"),
+        (&["sort-memory", ".", "--engine", "threads"], "takes no --engine"),
+    ] {
+        let done = probe(&folder, arguments);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+    }
     let done = probe(&folder, &["slowly", "data"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("diskmax"));

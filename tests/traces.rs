@@ -126,6 +126,14 @@ fn wrong_use_is_said() {
     let said = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
     let window = of("small.spc", &["--from", "-1m"]);
     assert_eq!(window.status.code(), Some(2), "{}", said(&window));
+    for (words, expected) in [
+        (&["--latency"][..], "--latency is for logs"),
+        (&["--latency", "--as", "csv"], "cannot be used with"),
+        (&["--utc-offset", "+02:00"], "--utc-offset needs a log"),
+    ] {
+        let done = of("small.spc", words);
+        assert!(done.status.code() == Some(2) && said(&done).contains(expected), "{words:?}: {}", said(&done));
+    }
     let nobody = of("small.spc", &["--instance", "sda"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(said(&nobody).contains("devices: 0, 1"), "{}", said(&nobody));

@@ -95,6 +95,19 @@ struct TopologyFile {
 }
 
 impl Arrays {
+    /// The first of these options that was typed.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--array", !self.array.is_empty()),
+            ("--topology", self.topology.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--processors", self.processors.is_some()),
+            ("--clock", self.clock.is_some()),
+            ("--network-interrupts", self.network_interrupts.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
     /// Everything that was said, options after the file.
     pub fn described(&self) -> Result<MachineDescription, Failure> {
         let mut all = Vec::new();

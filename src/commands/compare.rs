@@ -159,6 +159,8 @@ fn baselines(arguments: &Arguments) -> Result<(), Failure> {
     }
     let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
     let is_plain = arguments.against.is_empty() && arguments.at.is_none() && is_whole;
+    arguments.window.without_log()?;
+    arguments.judging.only_of_logs()?;
     match arguments.logs.as_slice() {
         [first, second] if is_plain && arguments.output.is_none() => {
             baseline::sides::run(first, second, arguments.json)
@@ -176,6 +178,8 @@ fn results(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.beside.is_some() {
         return Err(Failure::Usage("--beside is for pages of two logs, not of results of `probe`".into()));
     }
+    arguments.window.without_log()?;
+    arguments.judging.only_of_logs()?;
     let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
         (before, after @ [_, ..]) => (before, after),
         ([first, second], []) => (std::slice::from_ref(first), std::slice::from_ref(second)),

@@ -25,8 +25,8 @@ pub struct CompareOptions<'a> {
 /// True for a file that says it is a result of `probe`, of whatever version.
 pub fn is(path: &Path) -> bool {
     let mut head = Vec::new();
-    if let Ok(file) = File::open(path) {
-        // a folder cannot be read, and is a log
+    // what is read of a pipe is lost to whoever reads the log in it; a folder cannot be read, and is a log
+    if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
         let _ = file.take(4096).read_to_end(&mut head);
     }
     is_result(&head)

@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn document(arguments: &Arguments, logs: &Logs, name: &str, series: usize, tally: &ExportTally) -> Result<(), Failure> {
     output::json(&json!({
         "schema": "diskwright.export/1",
-        "file": arguments.output,
+        "file": arguments.output.as_ref().map(|path| path.display().to_string()),
         "format": name,
         "rows": tally.rows,
         "series": series,

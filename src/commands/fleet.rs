@@ -52,6 +52,7 @@ pub fn run(
     as_json: bool,
 ) -> Result<(), Failure> {
     let started = Instant::now();
+    window.without_log()?;
     let packs = judging.packs(false)?;
     let store = asking.store()?;
     let wanted = asking.wanted(window, USUAL_WINDOW)?;
@@ -76,6 +77,7 @@ pub fn ranked(
     window: &LogWindow,
     judging: &JudgingArguments,
 ) -> Result<Vec<RankedHost>, Failure> {
+    window.of_store()?;
     let packs = judging.packs(false)?;
     let store = asking.store()?;
     let fleet = Fleet::find(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;

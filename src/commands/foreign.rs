@@ -47,6 +47,17 @@ impl ForeignOptions {
         }
     }
 
+    /// The first of these options that was typed.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--utc-offset", self.utc_offset.is_some()),
+            ("--host", self.host.is_some()),
+            ("--interval", self.interval.is_some()),
+            ("--column", !self.table_columns.is_empty()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
     /// The same for logs whose zone another log of the machine names.
     pub fn with_offset(&self, offset_s: i32) -> ForeignOptions {
         ForeignOptions { utc_offset: self.utc_offset.or(Some(offset_s)), ..self.clone() }

@@ -55,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
     if arguments.asking.is_asked()? {
+        LogWindow::reading(None, None, arguments.reading.clone(), arguments.arrays.clone()).without_log()?;
         let window = LogWindow::between(arguments.from.clone(), arguments.until.clone()).called("--from", "--until");
         let summary = store::fetch(&arguments.asking, &window, &arguments.to)?;
         if !arguments.json {

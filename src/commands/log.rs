@@ -59,6 +59,19 @@ impl LogWindow {
         Ok(is_plain.then_some(&self.reading))
     }
 
+    /// Refuses options that say how a log is read, or what it lacks, where there is none: they would do nothing, and
+    /// `why --host db1` would judge this machine.
+    pub fn without_log(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.given().or_else(|| self.arrays.given()) else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} needs a log: it says how a log is read, or what a log lacks")))
+    }
+
+    /// The same where one machine of a store is read: what is said of the machine holds there too.
+    pub fn of_store(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.given() else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} needs a log; --match selects the machine of a store")))
+    }
+
     /// A window of a store, without a log.
     pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..LogWindow::default() }

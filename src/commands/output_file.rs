@@ -29,6 +29,22 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     Ok(diskwright_guard::check_output(path)?)
 }
 
+/// The same of several, which must differ: of two that are one file only the last would be there, and standard output
+/// would hold both.
+pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    let mut known: Vec<&Path> = Vec::new();
+    for path in paths {
+        check(path)?;
+        let place = if is_stdout(path) { Path::new("-") } else { path.as_path() };
+        if known.contains(&place) && place != Path::new("/dev/null") {
+            let name = output::name(path.display());
+            return Err(Failure::Usage(format!("two options write to {name}; name two files")));
+        }
+        known.push(place);
+    }
+    Ok(())
+}
+
 /// Writes a whole file.
 pub fn write(path: &Path, contents: &[u8]) -> Result<(), Failure> {
     stream(path, |mut out| out.write_all(contents).and_then(|()| out.flush()).map_err(|e| failure(path, e)))
@@ -120,6 +136,18 @@ mod tests {
             (fs::read(&path).unwrap(), names(folder.path())),
             (b"second".to_vec(), vec!["page.html".to_owned()])
         );
+    }
+
+    #[test]
+    fn two_options_write_to_two_files() {
+        let check = |paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            check_all(&paths).err().map(|failure| failure.exit_code())
+        };
+        assert_eq!([check(&[]), check(&["-", "a.svg"]), check(&["a.html", "a.svg"])], [None; 3]);
+        for twice in [["-", "-"], ["-", "/dev/stdout"], ["a.svg", "a.svg"]] {
+            assert_eq!(check(&twice), Some(2), "{twice:?}");
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("windows are for logs; `report` draws results of `probe` whole".into()));
         }
+        arguments.window.without_log()?;
+        arguments.judging.only_of_logs()?;
         return written(arguments, &results(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;
@@ -91,7 +93,7 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
     if arguments.json {
         let answer = serde_json::json!({
             "schema": "diskwright.report/1",
-            "file": arguments.output,
+            "file": arguments.output.display().to_string(),
             "bytes": page.len(),
             "damage": logs.map(|logs| logs.losses().json()).unwrap_or_default(),
         });

@@ -42,7 +42,7 @@ pub struct Arguments {
     allow_damage: bool,
     /// Show latency of single requests, if the log has it (`record --trace`): percentiles and heat
     /// maps by device and operation
-    #[arg(long, conflicts_with = "counter")]
+    #[arg(long, conflicts_with_all = ["counter", "form"])]
     latency: bool,
     #[command(flatten)]
     cells: Cells,
@@ -208,6 +208,11 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
         let what = "a request trace has no counters and is read whole";
         return Err(Failure::Usage(format!("{what}; omit --counter, --from and --to")));
     }
+    if arguments.latency {
+        let what = "--latency is for logs; a request trace shows its times without it";
+        return Err(Failure::Usage(what.into()));
+    }
+    arguments.window.without_log()?;
     let (charts, csv) = (arguments.form == ShowForm::Chart, arguments.form == ShowForm::Csv);
     let cells = arguments.cells;
     let (devices, format) = (arguments.instance.as_slice(), arguments.trace_format.as_deref());

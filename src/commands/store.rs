@@ -114,6 +114,7 @@ pub fn tell_warnings(store: &MetricStore) {
 
 /// One machine of a store as a log; it goes away with the value.
 pub fn logs(asking: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
+    window.of_store()?;
     let made = temporary::Folder::new()?;
     fetch(asking, window, made.log())?;
     Logs::of_made(made, window)

@@ -52,11 +52,14 @@ pub struct Arguments {
     json: bool,
 }
 
+/// The pack that judges where none is given.
+const USUAL_PACK: &str = "default";
+
 /// By whose rules a verdict is found.
 #[derive(Args)]
 pub struct JudgingArguments {
     /// Rule pack: an id from `list packs`, or your own file
-    #[arg(long, default_value = "default", value_name = "ID|FILE")]
+    #[arg(long, default_value = USUAL_PACK, value_name = "ID|FILE")]
     pack: String,
     /// Role of the server, for rules that depend on it (file-server, workstation, …)
     #[arg(long, value_name = "ROLE")]
@@ -78,6 +81,14 @@ impl JudgingArguments {
         let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
         let live = "`watch` and `serve` judge by one pack, without a role";
         Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
+    }
+
+    /// Refuses what says how logs are judged, where results of `probe` or `baseline` are read: it would do nothing.
+    pub fn only_of_logs(&self) -> Result<(), Failure> {
+        let is_other = self.pack != USUAL_PACK;
+        let given = [("--pack", is_other), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
+        let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} is for logs; results of `probe` and `baseline` are judged by no pack")))
     }
 
     /// The packs to judge by, the one asked for first.
@@ -150,6 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
+        arguments.window.without_log()?;
         return answer(&watch(arguments, packs)?, None, None, arguments.json);
     } else {
         let given = bundle::expand(&arguments.log)?;

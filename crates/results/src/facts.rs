@@ -2,7 +2,6 @@
 //! the suite found out, and what became of the profile.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +144,7 @@ pub struct SuiteText {
 #[serde(default)]
 pub struct ProfileUpdate {
     /// Where it is kept; `null` where it is not.
-    pub file: Option<PathBuf>,
+    pub file: Option<String>,
     /// Why it is not kept, or what is to be said of it.
     pub because: Vec<String>,
 }

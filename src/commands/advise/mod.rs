@@ -77,21 +77,44 @@ pub struct AdvisedHost {
     remarks: Vec<String>,
 }
 
+/// Refuses what is for the list of items beside an order that prints none.
+fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
+    let orders = [
+        ("--apply", arguments.apply.is_some()),
+        ("--undo", arguments.undo.is_some()),
+        ("--save", arguments.save),
+        ("--diff", arguments.diff),
+    ];
+    let unused = [
+        ("--ignore", !arguments.ignore.is_empty()),
+        ("--unignore", !arguments.unignore.is_empty()),
+        ("--fail-on", arguments.fail_on.is_some()),
+        ("--all", arguments.all),
+    ];
+    if !arguments.log.is_empty() && arguments.apply.is_none() && orders.iter().any(|(_, is_given)| *is_given) {
+        return Err(Failure::Usage("--undo, --save and --diff are about this host, not about a log".into()));
+    }
+    let order = orders.into_iter().find(|(_, is_given)| *is_given);
+    match order.zip(unused.into_iter().find(|(_, is_given)| *is_given)) {
+        Some(((order, _), (option, _))) => {
+            Err(Failure::Usage(format!("{option} is for the list of items, which {order} does not print")))
+        }
+        None => Ok(()),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    refuse_unused(arguments)?;
     let role = arguments.role.as_deref().map(role).transpose()?;
     let folder = state_folder();
     if let Some(id) = &arguments.undo {
         return changes::undo(id, &folder?, arguments.json);
     }
-    if arguments.save || arguments.diff {
-        if !arguments.log.is_empty() {
-            return Err(Failure::Usage("--save and --diff are about this host, not about a log".into()));
-        }
-        return if arguments.save {
-            changes::save(&folder?, arguments.json)
-        } else {
-            changes::diff(&folder?, arguments.json)
-        };
+    if arguments.save {
+        return changes::save(&folder?, arguments.json);
+    }
+    if arguments.diff {
+        return changes::diff(&folder?, arguments.json);
     }
     let mut host = host(arguments, role)?;
     let mut advice = advise(&host.scene);
@@ -176,6 +199,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
+        arguments.window.without_log()?;
         let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
         if !root.is_dir() {
             return Err(Failure::Failed(format!("{}: not a folder", root.display())));

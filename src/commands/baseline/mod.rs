@@ -74,9 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.sustained.is_some_and(|lasts| lasts < SHORTEST) {
         return Err(Failure::Usage(format!("--sustained takes at least {} s", SHORTEST.as_secs())));
     }
-    for file in arguments.output.iter().chain(&arguments.svg) {
-        output_file::check(file)?;
-    }
+    output_file::check_all(arguments.output.iter().chain(&arguments.svg))?;
     arguments.disk.as_deref().map_or(Ok(()), disk::check)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -27,7 +27,7 @@ const NEAR_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BaselineUpdate {
     /// The file it was saved in; `null` where it was not.
-    pub file: Option<PathBuf>,
+    pub file: Option<String>,
     /// As the baseline, not as the newest look.
     pub is_baseline: bool,
     /// Why it was not saved.
@@ -71,7 +71,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
         _ if busy.is_some() => not(&format!("{}; --even-busy saves it nevertheless", busy.unwrap_or_default())),
         None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
         Some(folder) => match store::keep(&folder, document, known.as_ref(), arguments.replace) {
-            Ok(file) => BaselineUpdate { file: Some(file), is_baseline, because: None },
+            Ok(file) => BaselineUpdate { file: Some(file.display().to_string()), is_baseline, because: None },
             Err(error) => not(&error.to_string()),
         },
     }

@@ -150,10 +150,8 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
 
 fn kept(update: &BaselineUpdate) -> String {
     match (&update.file, &update.because) {
-        (Some(file), _) if update.is_baseline => {
-            format!("\nSaved as the baseline of this machine: {}\n", file.display())
-        }
-        (Some(file), _) => format!("\nSaved as the newest check of this machine: {}\n", file.display()),
+        (Some(file), _) if update.is_baseline => format!("\nSaved as the baseline of this machine: {file}\n"),
+        (Some(file), _) => format!("\nSaved as the newest check of this machine: {file}\n"),
         (None, Some(because)) => format!("\nNot saved: {because}.\n"),
         (None, None) => String::new(),
     }
@@ -209,7 +207,7 @@ mod tests {
         let seen = &mut limited.circumstances;
         (seen.steal_share, seen.others_share, seen.throttled_s) = (Some(0.0), Some(0.0), Some(0.0));
         let notes = notes(&limited).join("\n");
-        assert!(notes.contains("control group: 4 of") && notes.contains("never throttled"), "{notes}");
+        assert!(notes.contains("to the time of 4 processors") && notes.contains("never throttled"), "{notes}");
         assert!(!notes.contains("no limit"), "{notes}");
     }
 }

@@ -9,7 +9,7 @@ use crate::commands::output;
 /// As text; nothing where there is nothing to be told.
 pub fn screen(status: &Value) -> String {
     let Some(system) = status.get("system").and_then(Value::as_str) else { return String::new() };
-    let mut text = format!("{system}\n");
+    let mut text = format!("{}\n", output::name(system));
     for export in list(status, "exports") {
         let clients = export["clients"].as_u64().unwrap_or(0);
         let who = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
@@ -48,7 +48,7 @@ fn array_lines(array: &Value) -> String {
         text += &format!("  {what}: {share:.1} % of {} per member\n", display(all, "bytes"));
     }
     if let Some(trouble) = array["trouble"].as_str() {
-        text += &format!("  {trouble}\n");
+        text += &format!("  {}\n", output::name(trouble));
     }
     if array["lost_blocks"].as_u64().is_some_and(|lost| lost > 0) {
         text += "    requests hit lost data\n";
@@ -101,7 +101,14 @@ fn size(value: &Value, key: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::changed_line;
+    use super::{changed_line, screen};
+
+    #[test]
+    fn what_a_server_answers_begins_no_line() {
+        let array = json!({ "name": "set", "level": "raid5", "members": [], "trouble": "lost\n0 members failed" });
+        let text = screen(&json!({ "system": "old\nserving", "arrays": [array] }));
+        assert_eq!(text, "old serving\nset (raid5)\n  lost 0 members failed\n");
+    }
 
     #[test]
     fn shares_are_told_as_they_were_typed() {

@@ -38,7 +38,7 @@ const COUNTERS: [&str; 13] = [
 /// One machine: its demand and design, or why there is none.
 struct PlannedMachine {
     name: String,
-    found: Result<(MeasuredDemand, Option<PlanAnswer>), String>,
+    found: Result<(MeasuredDemand, Option<PlanAnswer>), Failure>,
 }
 
 /// A part of the purchase list.
@@ -54,15 +54,13 @@ struct PurchaseRow {
 /// Plans every machine.
 pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
     let limits = PlanLimits { list: 1, ..limits.clone() };
-    let mut loads: Vec<(String, Result<LoadSeries, String>)> = Vec::new();
+    let mut loads: Vec<(String, Result<LoadSeries, Failure>)> = Vec::new();
     if arguments.from.asking.is_asked()? {
         of_store(arguments, &mut loads)?;
     } else {
         for path in &arguments.from.logs {
             let logs = Logs::open(std::slice::from_ref(path), &arguments.from.window());
-            let load = logs
-                .and_then(|logs| from_log::of_logs(&logs.without_distributions(), &[]))
-                .map_err(|error| error.to_string());
+            let load = logs.and_then(|logs| from_log::of_logs(&logs.without_distributions(), &[]));
             loads.push((path.display().to_string(), load));
         }
     }
@@ -74,8 +72,13 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
         })
         .collect();
     if planned.iter().all(|machine| machine.found.is_err()) {
-        let because = planned.iter().find_map(|m| Some(format!("{}: {}", m.name, m.found.as_ref().err()?)));
-        return Err(Failure::Usage(because.unwrap_or_else(|| "there is no machine to plan for".into())));
+        let first = planned.into_iter().find_map(|machine| Some((machine.name, machine.found.err()?)));
+        return Err(match first {
+            // a log that cannot be read is no wrong usage, alone or among others
+            Some((name, Failure::Usage(because))) => Failure::Usage(format!("{name}: {because}")),
+            Some((name, because)) => Failure::Failed(format!("{name}: {because}")),
+            None => Failure::Usage("there is no machine to plan for".into()),
+        });
     }
     let purchases = purchases(&planned);
     if arguments.json {
@@ -89,20 +92,21 @@ fn one(
     mut series: LoadSeries,
     options: &MeasureOptions,
     limits: &PlanLimits,
-) -> Result<(MeasuredDemand, Option<PlanAnswer>), String> {
+) -> Result<(MeasuredDemand, Option<PlanAnswer>), Failure> {
     let options = from_log::in_zone(options, &mut series);
-    let mut measured = demand_from_series(&series, &options).map_err(|error| error.to_string())?;
-    measured.demand = arguments.demand.completed(measured.demand).map_err(|error| error.to_string())?;
+    let mut measured = demand_from_series(&series, &options).map_err(|error| Failure::Usage(error.to_string()))?;
+    measured.demand = arguments.demand.completed(measured.demand)?;
     let answer = match arguments.from.demand_only {
         true => None,
-        false => Some(plan(&measured.demand, limits).map_err(|error| error.to_string())?),
+        false => Some(plan(&measured.demand, limits).map_err(super::failure)?),
     };
     Ok((measured, answer))
 }
 
 /// All machines of a store, chunk by chunk.
-fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, String>)>) -> Result<(), Failure> {
+fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, Failure>)>) -> Result<(), Failure> {
     let asking = &arguments.from.asking;
+    arguments.from.window().without_log()?;
     let store = asking.store()?;
     let wanted = asking.wanted(&arguments.from.window(), USUAL_WINDOW)?;
     let fleet = Fleet::find(&store, wanted, &needed(COUNTERS))?;
@@ -114,6 +118,7 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, S
                 collector.frame(&samples.frame);
                 collector.finish()
             });
+            let load = load.map_err(Failure::Failed);
             loads.push((host, load));
         }
     }
@@ -170,7 +175,7 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
         let (measured, answer) = match &machine.found {
             Ok(found) => found,
             Err(because) => {
-                designs.row([name, because.clone(), String::new()]);
+                designs.row([name, because.to_string(), String::new()]);
                 continue;
             }
         };
@@ -240,7 +245,7 @@ fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow
                 "feasible": answer.as_ref().map(|answer| answer.feasible),
                 "design": design(machine),
             }),
-            Err(because) => json!({ "machine": machine.name, "because": because }),
+            Err(because) => json!({ "machine": machine.name, "because": because.to_string() }),
         })
         .collect();
     let rows: Vec<Value> = purchases

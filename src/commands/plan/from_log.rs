@@ -106,7 +106,7 @@ impl FromOptions {
         ];
         match options.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Usage(format!("{option} needs a log: --from LOG"))),
-            None => Ok(false),
+            None => self.window().without_log().map(|()| false),
         }
     }
 
@@ -242,6 +242,9 @@ pub fn demand(measured: &MeasuredDemand) -> Value {
 
 /// The load that was asked for.
 fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
+    if !from.trace.is_empty() || from.workload.is_some() {
+        from.window().without_log()?;
+    }
     if !from.trace.is_empty() {
         return of_trace(&from.trace);
     }

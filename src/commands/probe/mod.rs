@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long)]
     live: bool,
     /// With --live: stop everything if a response takes longer than this
-    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = USUAL_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     brake: Duration,
     /// Write to this device or file and destroy its data. Type its name exactly as in TARGET; for a script with
     /// several targets, once for each
@@ -79,7 +79,7 @@ pub struct Arguments {
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     lanes: Option<u32>,
     /// Suite `load`: the longest acceptable response time
-    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = USUAL_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
     /// Suite `load`: apply the limit to this percentile (99%) instead of the mean
     #[arg(long, value_name = "SHARE", value_parser = parse_part)]
@@ -121,6 +121,9 @@ fn ramp(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
+/// The longest response time where none is given, of --limit and of --brake.
+const USUAL_LIMIT: &str = "100ms";
+
 /// The suite whose result is saved as the device's profile without being asked to.
 const PROFILING: &str = "quick";
 
@@ -145,7 +148,24 @@ impl Arguments {
     }
 }
 
+/// Refuses options of which the suite or script makes no use.
+fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
+    let is_given = |limit: Duration| parse_duration(USUAL_LIMIT).ok() != Some(limit);
+    let (suite, members) = (arguments.suite.as_str(), ["stripes", "sort-memory", "sort-places"]);
+    let unused = [
+        ("--limit", suite != "load" && is_given(arguments.limit), "the suite `load`"),
+        ("--limit-share", suite != "load" && arguments.limit_share.is_some(), "the suite `load`"),
+        ("--members", !members.contains(&suite) && !arguments.members.is_empty(), "`stripes` and `sort-places`"),
+        ("--brake", !arguments.live && is_given(arguments.brake), "--live"),
+    ];
+    match unused.into_iter().find(|(_, is_unused, _)| *is_unused) {
+        Some((option, _, whose)) => Err(Failure::Usage(format!("{option} goes with {whose} alone"))),
+        None => Ok(()),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    refuse_unused(arguments)?;
     if let Some(sort) = sorts::suite(&arguments.suite) {
         return sorts::run(sort, arguments);
     }

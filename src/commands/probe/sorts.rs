@@ -1,7 +1,7 @@
 //! The sweeps of the sort under names of suites. A suite sends requests to a target; a sort works with files in
 //! folders, so these lead to `workload sort`.
 
-use super::Arguments;
+use super::{Arguments, EngineName};
 use crate::commands::{Failure, workload};
 
 /// A sweep of the sort.
@@ -51,6 +51,7 @@ pub fn run(suite: &SortSuite, arguments: &Arguments) -> Result<(), Failure> {
         ("--live", arguments.live),
         ("--destroy-data-on", !arguments.destroy_data_on.is_empty()),
         ("--lanes", arguments.lanes.is_some()),
+        ("--engine", arguments.engine != EngineName::Best),
         ("--time-to-move", arguments.time_to_move.is_some()),
         ("--output", arguments.output.is_some()),
         ("--save", arguments.save || arguments.replace_profile),

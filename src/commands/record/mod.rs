@@ -100,7 +100,35 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     }
 }
 
+/// Refuses what would do nothing without a log or without a page.
+fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.dir.is_none() && !arguments.keep.is_empty() {
+        return Err(Failure::Usage("--keep needs a log: record DIR".into()));
+    }
+    match arguments.page.given().filter(|_| arguments.serve.is_none()) {
+        Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
+        None => Ok(()),
+    }
+}
+
+/// How the log is written: of several ages or sizes to keep the least holds, for each is the most that is kept.
+fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
+    let mut options = WriterOptions { sync_every: Some(sync), ..WriterOptions::default() };
+    for keep in keep {
+        match *keep {
+            RetentionArgument::Age(age) => {
+                options.keep_age = Some(options.keep_age.map_or(age, |known| known.min(age)));
+            }
+            RetentionArgument::Bytes(bytes) => {
+                options.keep_bytes = Some(options.keep_bytes.map_or(bytes, |known| known.min(bytes)));
+            }
+        }
+    }
+    options
+}
+
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    refuse_unused(arguments)?;
     standing::give_back();
     // before anything is begun or said, so that a signal always ends it in order
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
@@ -231,13 +259,7 @@ struct FinishedLog {
 
 impl ActiveLog {
     fn start(dir: &Path, arguments: &Arguments) -> Result<ActiveLog, Failure> {
-        let mut options = WriterOptions { sync_every: Some(arguments.sync), ..WriterOptions::default() };
-        for keep in &arguments.keep {
-            match keep {
-                RetentionArgument::Age(age) => options.keep_age = Some(*age),
-                RetentionArgument::Bytes(bytes) => options.keep_bytes = Some(*bytes),
-            }
-        }
+        let options = writer_options(arguments.sync, &arguments.keep);
         diskwright_guard::check_new(&dir.join("log"))?;
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
         let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
@@ -314,7 +336,19 @@ fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::last_columns;
+    use std::time::Duration;
+
+    use super::{RetentionArgument, last_columns, writer_options};
+
+    #[test]
+    fn of_several_limits_the_least_holds() {
+        let day = |days: u64| Duration::from_secs(days * 86_400);
+        let (age, bytes) = (RetentionArgument::Age, RetentionArgument::Bytes);
+        for keep in [[age(day(7)), age(day(14)), bytes(4), bytes(2)], [bytes(2), age(day(14)), bytes(4), age(day(7))]] {
+            let options = writer_options(day(1), &keep);
+            assert_eq!((options.keep_age, options.keep_bytes), (Some(day(7)), Some(2)));
+        }
+    }
 
     #[test]
     fn a_long_path_keeps_its_end() {

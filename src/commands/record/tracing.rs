@@ -225,7 +225,9 @@ impl TraceWorker {
     }
 
     fn status(&self) -> Value {
-        let log = self.log.as_ref().map(|log| std::path::absolute(log).unwrap_or_else(|_| log.clone()));
+        let absolute = |log: &PathBuf| std::path::absolute(log).unwrap_or_else(|_| log.clone());
+        // a name that is no UTF-8 must not end the thread
+        let log = self.log.as_ref().map(|log| absolute(log).display().to_string());
         let traced = self.running.as_ref().map(|running| {
             let (cost, loss) = (running.session.cost(), running.session.loss());
             json!({

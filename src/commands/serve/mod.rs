@@ -42,6 +42,18 @@ pub struct PageArguments {
     panels: Option<PathBuf>,
 }
 
+impl PageArguments {
+    /// The first of these options that was typed.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--token-file", self.token_file.is_some()),
+            ("--name", !self.names.is_empty()),
+            ("--panels", self.panels.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+}
+
 /// Arguments of `serve`.
 #[derive(Args)]
 pub struct Arguments {
@@ -101,6 +113,7 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
+        arguments.window.without_log()?;
         let every = arguments.every.unwrap_or(watch::EVERY);
         return Ok(vec![Box::new(ServedSource::live(every, pack.clone(), &arguments.alerts)?)]);
     }

@@ -43,9 +43,16 @@ pub fn is_one(paths: &[PathBuf]) -> bool {
             let mut input = std::io::stdin().lock();
             input.fill_buf().is_ok_and(|bytes| could_be(&InputHead { name: "-", bytes }))
         }
+        // what is read of another pipe is lost to whoever reads it to its end: it is taken for a log
+        Some(path) if is_pipe(path) => false,
         Some(path) => LogInput::open(path).is_ok_and(|input| could_be(&input.head())),
         None => false,
     }
+}
+
+/// True for what gives its bytes once, such as `/dev/stdin` behind a pipe.
+fn is_pipe(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// True also where the format has to be asked for.

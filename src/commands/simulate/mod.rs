@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 impl Pictures {
     /// Whether the files may be written. Asked before minutes of work.
     pub fn check(&self) -> Result<(), Failure> {
-        self.svg.iter().chain(&self.html).try_for_each(|path| output_file::check(path))
+        output_file::check_all(self.svg.iter().chain(&self.html))
     }
 
     /// Writes what was asked for.

@@ -70,10 +70,15 @@ pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.devices.len() == 1 && arguments.devices[0] == "status" {
+    let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
+    let is_order = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
+    if is_order && (arguments.out.is_some() || arguments.method != TraceMethodArgument::Auto) {
+        let reason = format!("--out and --method are for a trace of disks, not for `trace {}`", words[0]);
+        return Err(Failure::Usage(reason));
+    }
+    if words == ["status"] {
         return status::run(arguments.json);
     }
-    let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
     if let [order @ ("on" | "off"), log @ ..] = words.as_slice() {
         return match log {
             [] | [_] => recorders::give(order, log.first().copied(), arguments.budget, arguments.json),
@@ -221,7 +226,9 @@ fn explain(error: SessionError) -> Failure {
         SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
-    let words = std::env::args().skip(1).map(output::name).collect::<Vec<_>>().join(" ");
+    // a name that is no UTF-8 must not end the program
+    let typed = std::env::args_os().skip(1).map(|word| output::name(word.to_string_lossy()));
+    let words = typed.collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
             "Tracing needs root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\

@@ -81,6 +81,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.lasts.is_some() && !unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
     }
+    if arguments.panels.is_some() && unattended {
+        return Err(Failure::Usage("--panels is for the screen, which --no-screen and --fail-on do not show".into()));
+    }
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(once || on_terminal || unattended) {
@@ -95,8 +98,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
-    if arguments.log.is_empty() && !arguments.window.is_whole() {
-        return Err(Failure::Usage("--from and --to need a log".into()));
+    if arguments.log.is_empty() {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("--from and --to need a log".into()));
+        }
+        arguments.window.without_log()?;
     }
     // the first tick takes as long as the rules
     let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(every)).transpose()?;
