@@ -1,6 +1,8 @@
 //! `compare` and `report` on results of `probe`, as a user meets them.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -98,6 +100,20 @@ fn what_does_not_go_together_is_refused() {
         assert!(said(&done).contains(expected), "{arguments:?}: {}", said(&done));
         assert!(!folder.join("x.html").exists());
     }
+}
+
+/// JSON has no place for such a name, and a page that was written must not end in a panic.
+#[test]
+fn a_page_whose_name_is_no_text_is_reported() {
+    let folder = folder("no-text", &[("a.json", 1.0)]);
+    let page = OsStr::from_bytes(b"caf\xe9.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(["report", "a.json", "--json", "-o"]).arg(page).stdin(Stdio::null()).current_dir(&folder);
+    let done = command.output().expect("the program runs");
+    assert!(done.status.success(), "{}", said(&done));
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(answer["file"], "caf\u{fffd}.html");
+    assert!(folder.join(page).exists());
 }
 
 #[test]

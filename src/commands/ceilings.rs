@@ -55,7 +55,8 @@ fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
         let (path, profile) = (&stored.path, &stored.profile);
         profile::remove(stored).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
         forgotten.push(json!({
-            "device": profile.device, "key": profile.key, "measured": profile.measured, "file": path,
+            "device": profile.device, "key": profile.key, "measured": profile.measured,
+            "file": path.display().to_string(),
         }));
         if !as_json {
             let day = profile.measured.get(..10).unwrap_or(&profile.measured);
@@ -275,7 +276,7 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
         table.row([profile.device.clone(), profile.key.clone(), day, most, but]);
         let mut entry = json!(profile);
         if let Value::Object(fields) = &mut entry {
-            fields.insert("file".into(), json!(path));
+            fields.insert("file".into(), json!(path.display().to_string()));
             fields.insert("at_least".into(), json!(ceiling.at_least));
         }
         entries.push(entry);
