@@ -76,9 +76,11 @@ struct CompareSide {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
     if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::sides::is(path)) {
+        arguments.judging.none_given()?;
         return baselines(arguments);
     }
     if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is(path)) {
+        arguments.judging.none_given()?;
         return results(arguments);
     }
     if arguments.logs.len() > 2 || !arguments.against.is_empty() || arguments.fail_if_worse.is_some() {

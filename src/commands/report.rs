@@ -39,6 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("windows are for logs; `report` draws results of `probe` whole".into()));
         }
+        arguments.judging.none_given()?;
         return written(arguments, &results(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;

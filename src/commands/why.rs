@@ -80,6 +80,14 @@ impl JudgingArguments {
         Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
     }
 
+    /// Refuses what does nothing where no log is judged.
+    pub fn none_given(&self) -> Result<(), Failure> {
+        let given =
+            [("--pack", self.pack != "default"), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
+        let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} is for logs; no rule judges results of `probe` or `baseline`")))
+    }
+
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
         // a screen that is to come at once reads no pack that it does not need
