@@ -73,6 +73,14 @@ fn a_pipeline_can_fail_on_what_is_worse() {
         assert_eq!(done.status.code(), Some(code), "{arguments:?}: {}", said(&done));
         assert_eq!(code == 1, said(&done).contains("is worse by"), "{}", said(&done));
     }
+    // single runs tell nothing of noise, so that nothing could ever fail
+    let mut single: Value = serde_json::from_str(SAMPLE).expect("JSON");
+    single["runs"].as_array_mut().expect("runs").truncate(2);
+    fs::write(folder.join("single.json"), single.to_string()).expect("written");
+    let done = diskwright(&folder, &["compare", "single.json", "single.json", "--fail-if-worse", "5%"]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("no figure can be judged"), "{}", said(&done));
+    assert!(diskwright(&folder, &["compare", "single.json", "single.json"]).status.success());
 }
 
 #[test]
