@@ -163,7 +163,7 @@ fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let inner = tar_of("later/iostat", text.as_bytes(), &[1]);
     let cases: [(&str, &[u8]); 3] =
-        [("logs/iostat", text.as_bytes()), ("logs/iostat.zst", &packed), ("inner.tar", &inner)];
+        [("logs/iostat", text.as_bytes()), ("logs/iostat.zst", &packed[..]), ("inner.tar", &inner[..])];
     for (name, bytes) in cases {
         let bundle = folder.join("twice.tar");
         fs::write(&bundle, tar_of(name, bytes, &[u64::MAX, 1])).unwrap();
