@@ -146,21 +146,31 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
 #[test]
 fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
     let folder = folder("bundles-twice");
+    let tar_of = |name: &str, bytes: &[u8], times: &[u64]| -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for mtime in times {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_mtime(*mtime);
+            header.set_cksum();
+            builder.append_data(&mut header, name, bytes).unwrap();
+        }
+        builder.into_inner().unwrap()
+    };
+    // a log as it is, a packed one, and one in an archive of its own
     let text = iostat("db1", 21, 10);
-    let mut builder = tar::Builder::new(Vec::new());
-    for mtime in [u64::MAX, 1] {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(text.len() as u64);
-        header.set_mode(0o644);
-        header.set_mtime(mtime);
-        header.set_cksum();
-        builder.append_data(&mut header, "logs/iostat", text.as_bytes()).unwrap();
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let inner = tar_of("later/iostat", text.as_bytes(), &[1]);
+    let cases: [(&str, &[u8]); 3] =
+        [("logs/iostat", text.as_bytes()), ("logs/iostat.zst", &packed[..]), ("inner.tar", &inner[..])];
+    for (name, bytes) in cases {
+        let bundle = folder.join("twice.tar");
+        fs::write(&bundle, tar_of(name, bytes, &[u64::MAX, 1])).unwrap();
+        let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
+        assert_eq!(success(&done)["host"], "db1");
+        assert!(said(&done).contains("reads 1 iostat-text"), "{name}: {}", said(&done));
     }
-    let bundle = folder.join("twice.tar");
-    fs::write(&bundle, builder.into_inner().unwrap()).unwrap();
-    let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
-    assert_eq!(success(&done)["host"], "db1");
-    assert!(!said(&done).contains("reads 2"), "{}", said(&done));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `compare` and `report` on results of `probe`, as a user meets them.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -71,6 +73,14 @@ fn a_pipeline_can_fail_on_what_is_worse() {
         assert_eq!(done.status.code(), Some(code), "{arguments:?}: {}", said(&done));
         assert_eq!(code == 1, said(&done).contains("is worse by"), "{}", said(&done));
     }
+    // single runs tell nothing of noise, so that nothing could ever fail
+    let mut single: Value = serde_json::from_str(SAMPLE).expect("JSON");
+    single["runs"].as_array_mut().expect("runs").truncate(2);
+    fs::write(folder.join("single.json"), single.to_string()).expect("written");
+    let done = diskwright(&folder, &["compare", "single.json", "single.json", "--fail-if-worse", "5%"]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("no figure can be judged"), "{}", said(&done));
+    assert!(diskwright(&folder, &["compare", "single.json", "single.json"]).status.success());
 }
 
 #[test]
@@ -88,6 +98,7 @@ fn what_does_not_go_together_is_refused() {
         (&["report", "a.json", "-o", "x.html", "--from", "-1h"], 2, "windows are for logs"),
         (&["compare", "a.json", "b.json", "--pack", "sql7-1999"], 2, "--pack is for logs"),
         (&["compare", "a.json", "b.json", "--host", "db1"], 2, "--host needs a log"),
+        (&["compare", "a.json", "b.json", "--all-packs"], 2, "--all-packs is for logs"),
         (&["report", "a.json", "-o", "x.html", "--role", "file-server"], 2, "--role is for logs"),
         (&["compare", "a.json", "newer.json"], 1, "newer.json: written by a newer diskwright as `diskwright.probe/2`"),
         (&["compare", "a.json", "other.json"], 1, "other.json: not a result of `probe`"),
@@ -101,6 +112,20 @@ fn what_does_not_go_together_is_refused() {
         assert!(said(&done).contains(expected), "{arguments:?}: {}", said(&done));
         assert!(!folder.join("x.html").exists());
     }
+}
+
+/// JSON has no place for such a name, and a page that was written must not end in a panic.
+#[test]
+fn a_page_whose_name_is_no_text_is_reported() {
+    let folder = folder("no-text", &[("a.json", 1.0)]);
+    let page = OsStr::from_bytes(b"caf\xe9.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(["report", "a.json", "--json", "-o"]).arg(page).stdin(Stdio::null()).current_dir(&folder);
+    let done = command.output().expect("the program runs");
+    assert!(done.status.success(), "{}", said(&done));
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(answer["file"], "caf\u{fffd}.html");
+    assert!(folder.join(page).exists());
 }
 
 #[test]

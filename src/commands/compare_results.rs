@@ -86,8 +86,13 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &CompareOptions<'_>) ->
     asked.most_worse.map_or(Ok(()), |most| hold(&comparison, most))
 }
 
-/// Fails where a figure is worse beyond noise and by more than a share.
+/// Fails where a figure is worse beyond noise and by more than a share, and where none can be judged.
 fn hold(comparison: &ResultComparison, most: f64) -> Result<(), Failure> {
+    // a check that never fails is none
+    if comparison.counters.iter().all(|r| r.noise.is_none()) {
+        let reason = "no figure can be judged: single runs do not show noise; measure each side with --repeat 5";
+        return Err(Failure::Failed(reason.into()));
+    }
     let worse = comparison.counters.iter().filter(|r| r.noise == Some(false) && r.worse_by() > most);
     match worse.max_by(|a, b| a.worse_by().total_cmp(&b.worse_by())) {
         None => Ok(()),

@@ -93,7 +93,7 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
     if arguments.json {
         let answer = serde_json::json!({
             "schema": "diskwright.report/1",
-            "file": arguments.output.display().to_string(),
+            "file": place.to_string(),
             "bytes": page.len(),
             "damage": logs.map(|logs| logs.losses().json()).unwrap_or_default(),
         });

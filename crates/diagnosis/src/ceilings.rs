@@ -84,6 +84,11 @@ impl DeviceCeiling {
         sum(part(load.read_bytes, all, self.read_bytes), part(load.write_bytes, all, self.write_bytes))
     }
 
+    /// True for a share of the requests that an arm reaches only in order.
+    fn is_in_order(&self, requests: f64) -> bool {
+        self.turns && requests > IN_ORDER
+    }
+
     /// How much of the device a load uses: the larger of its shares of requests
     /// and of bytes. A device is limited by both, small requests by the one
     /// and large ones by the other. NaN where an unmeasured part could add to a
@@ -92,7 +97,7 @@ impl DeviceCeiling {
     pub fn used(&self, load: &DeviceLoad) -> f64 {
         let (requests, all_requests) = self.requests(load);
         let (bytes, all_bytes) = self.bytes(load);
-        let (used, known) = match self.turns && requests > IN_ORDER {
+        let (used, known) = match self.is_in_order(requests) {
             true => (bytes, all_bytes),
             false => (requests.max(bytes), all_requests && all_bytes),
         };
@@ -116,9 +121,11 @@ impl DeviceCeiling {
         }
     }
 
-    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`.
+    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`, or bytes where [`DeviceCeiling::used`] goes by
+    /// them.
     pub fn told(&self, load: &DeviceLoad, bound: &str) -> String {
-        let by_bytes = self.bytes(load).0 > self.requests(load).0;
+        let requests = self.requests(load).0;
+        let by_bytes = self.is_in_order(requests) || self.bytes(load).0 > requests;
         let of = |amount: f64, most: Option<f64>, number: fn(f64) -> String, what: &str| {
             let most = most.filter(|_| amount > 0.0)?;
             Some(format!("{} of at {bound} {} {what}", number(amount), number(most)))
@@ -223,6 +230,11 @@ mod tests {
         near(disk.used(&load(110.0, 0.0, 4096.0)), 1.1);
         near(disk.used(&load(10_000.0, 0.0, 4096.0)), 0.2048);
         near(DeviceCeiling { turns: false, ..disk }.used(&load(10_000.0, 0.0, 4096.0)), 100.0);
+        // a stream of 1 MiB: 186 requests where 100 at random are the most, 97.5 % of the bytes
+        let stream = load(186.0, 0.0, 1_048_576.0);
+        near(disk.used(&stream), 0.97517568);
+        assert_eq!(disk.told(&stream, "most"), "195 MB/s of at most 200 MB/s read");
+        assert_eq!(disk.told(&load(95.0, 0.0, 4096.0), "most"), "95 of at most 100 reads/s");
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn ruled_out(
             continue;
         }
         let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker(rank, ranking.first(), chosen),
+            Some(rank) => weaker(rank, ranking, chosen),
             None => nearest(seen, &judged),
         };
         if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
@@ -290,9 +290,10 @@ fn ruled_out(
     list
 }
 
-fn weaker(rank: &Rank, best: Option<&Rank>, chosen: Bottleneck) -> String {
+fn weaker(rank: &Rank, ranking: &[Rank], chosen: Bottleneck) -> String {
     let rules = rank.findings.join(", ");
-    let best = best.map_or(0.0, |b| b.score);
+    // not the best score: memory is chosen before a stronger disk, and the first suspect of equals
+    let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
     match chosen {
         Bottleneck::None | Bottleneck::Unknown => {
             format!("too weak to blame: {rules} ({:.2}, at least {LEAST_SCORE} needed)", rank.score)
@@ -300,7 +301,10 @@ fn weaker(rank: &Rank, best: Option<&Rank>, chosen: Bottleneck) -> String {
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
             format!("paging looks like this: {rules} held too, but memory is judged first")
         }
-        _ => format!("weaker than {}: {rules} ({:.2} against {best:.2})", chosen.name(), rank.score),
+        _ if rank.score >= own => {
+            format!("{} is judged first: {rules} held too ({:.2} against {own:.2})", chosen.name(), rank.score)
+        }
+        _ => format!("weaker than {}: {rules} ({:.2} against {own:.2})", chosen.name(), rank.score),
     }
 }
 
@@ -382,7 +386,23 @@ fn remarks(seen: &Observation) -> Vec<LogRemark> {
 
 #[cfg(test)]
 mod tests {
-    use super::{beyond, group_of};
+    use super::{Bottleneck, Rank, beyond, group_of, weaker};
+
+    #[test]
+    fn what_is_stronger_than_the_answer_is_not_called_weaker() {
+        let rank = |bottleneck, score, rule: &str| Rank { bottleneck, score, findings: vec![rule.to_owned()] };
+        // memory is the answer though the disk is stronger, and the processors are between them
+        let ranking = [
+            rank(Bottleneck::Disk, 0.9, "disk.saturated"),
+            rank(Bottleneck::Cpu, 0.6, "cpu.full"),
+            rank(Bottleneck::Memory, 0.5, "memory.paging"),
+            rank(Bottleneck::Network, 0.4, "network.full"),
+        ];
+        assert_eq!(crate::rank::choose(&ranking), Bottleneck::Memory);
+        let said = |index: usize| weaker(&ranking[index], &ranking, Bottleneck::Memory);
+        assert_eq!(said(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
+        assert_eq!(said(3), "weaker than memory: network.full (0.40 against 0.50)");
+    }
 
     #[test]
     fn culprits_of_a_unit_with_an_instance_are_those_of_its_whole_path() {

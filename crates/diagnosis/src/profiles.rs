@@ -76,9 +76,27 @@ fn how_to_measure(seen: &Observation, disk: &str, others: usize) -> Option<Strin
     let bears = |device: &str| topology.leaves(device).contains(&disk);
     let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
     let target = match mounted {
-        Some(mount) => format!("{mount}/probe.dat"),
+        Some(mount) => shell_word(&format!("{mount}/probe.dat")),
         None => format!("/dev/{disk} --live"),
     };
     let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
     Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
+}
+
+/// A path as a word of a shell: a mount of a stick may be called `/run/media/ann/My Disk`.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("/data/probe.dat"), "/data/probe.dat");
+        assert_eq!(shell_word("/run/media/ann/My Disk/probe.dat"), "'/run/media/ann/My Disk/probe.dat'");
+        assert_eq!(shell_word("/mnt/it's $(x)/probe.dat"), r"'/mnt/it'\''s $(x)/probe.dat'");
+    }
 }

@@ -183,10 +183,19 @@ fn held(finding: &Finding) -> Vec<(i64, i64)> {
     finding.stretches.iter().filter_map(times).collect()
 }
 
+/// Share of a window's time that its ticks cover at least where a finding's own points are drawn.
+const COVERED: f64 = 0.95;
+
 /// A chart of the finding's own points, for a quantity that is no counter as
-/// it stands; `None` where nothing was measured.
+/// it stands; `None` where nothing was measured, and where much of the window has
+/// no ticks: the points are parts of the ticks and not of the time, so that those
+/// behind a gap would stand at other times, and the gap would be drawn over.
 pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
+    let span_s = to_ns.saturating_sub(from_ns) as f64 / 1e9;
+    if verdict.window.seconds < COVERED * span_s {
+        return None;
+    }
     let bucket = |v: &Option<f64>| ChartBucket::of(*v);
     let line = ChartLine { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
     line.summary()?;
@@ -286,6 +295,17 @@ mod tests {
         // the second finding's counter comes from the weighted time where the others lack
         assert_eq!(charts[1].counter, "physical_disk.avg_s_per_transfer");
         assert_eq!(charts[2].counter, "pressure.io_some");
+    }
+
+    #[test]
+    fn points_of_ticks_are_not_drawn_over_a_gap() {
+        let mut verdict = fixture::verdict();
+        let finding = verdict.findings[0].clone();
+        assert!(of_series(&verdict, &finding).is_some());
+        // half an hour in the middle of an hour
+        (verdict.window.from, verdict.window.to) = ("2026-11-21T22:00:00Z".into(), "2026-11-21T23:00:00Z".into());
+        verdict.window.seconds = 1800.0;
+        assert_eq!(of_series(&verdict, &finding), None);
     }
 
     #[test]

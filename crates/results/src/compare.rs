@@ -137,6 +137,8 @@ pub struct ResultComparison {
     pub only_before: Vec<OneSidedRun>,
     /// Runs that only the second side has.
     pub only_after: Vec<OneSidedRun>,
+    /// Runs of both sides that are not compared: on one at least, all of that name were ended early.
+    pub ended_early: Vec<OneSidedRun>,
     /// What else differs between the sides.
     pub circumstances: Vec<Circumstance>,
     /// First side.
@@ -202,9 +204,14 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
     judge(&mut counters, &contrasts, &asked);
     let outcome = outcome(&counters);
     let is_shared = first.names.iter().any(|n| second.has(n));
+    let named = |name: &str| OneSidedRun { counter: "run", instance: name.to_owned() };
+    // a run without a figure: each that was made to its end has a rate
+    let is_left_out = |name: &str| second.has(name) && !counters.iter().any(|row| row.instance == name);
+    let ended_early: Vec<OneSidedRun> =
+        first.names.iter().filter(|name| is_left_out(name)).map(|name| named(name)).collect();
     let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<OneSidedRun> {
         let lacks = side.names.iter().filter(|n| !other.has(n));
-        lacks.map(|name| OneSidedRun { counter: "run", instance: (*name).to_owned() }).collect()
+        lacks.map(|name| named(name)).collect()
     };
     ResultComparison {
         schema: "diskwright.compare/1",
@@ -215,6 +222,7 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
         counters,
         only_before: lacking(&first, &second),
         only_after: lacking(&second, &first),
+        ended_early,
         circumstances: circumstances(before, after, [&first, &second]),
         before: side(before),
         after: side(after),
@@ -524,6 +532,17 @@ mod tests {
         assert_eq!((comparison.outcome, comparison.counters.len()), (ResultOutcome::Unclear, 0));
         assert!(comparison.sentence.contains("were stopped"), "{}", comparison.sentence);
         assert!(comparison.only_before.is_empty() && comparison.only_after.is_empty());
+        assert_eq!(comparison.ended_early.len(), 1);
+        // beside another run, which is compared
+        let two = |stopped: bool| {
+            let mut both = rates("one", &[10.0, 11.0]);
+            both.runs.extend(rates("two", &[10.0, 11.0]).runs);
+            both.runs.iter_mut().filter(|r| r.name == "two").for_each(|r| r.stopped = stopped);
+            both
+        };
+        let early = |b: &ProbeDocument| compare(&[("a", &two(false))], &[("b", b)]).ended_early;
+        assert_eq!(early(&two(true)), [OneSidedRun { counter: "run", instance: "two".into() }]);
+        assert!(early(&two(false)).is_empty());
     }
 
     #[test]

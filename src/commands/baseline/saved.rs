@@ -112,7 +112,8 @@ pub fn doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
 
 /// How much slower a machine is, in a sentence; `None` where that is no more than noise.
 pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &BaselineDocument) -> Option<String> {
-    let speed = comparison.speed_one_thread.filter(|speed| 1.0 - speed > SLOWER)?;
+    let differs = comparison.rows.iter().any(|row| row.threads == "1" && row.differs);
+    let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER)?;
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut words = format!(
         "this machine is {} slower than on the day of its baseline ({day}), at one thread",
@@ -169,7 +170,23 @@ pub fn add(verdict: &mut Verdict) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_baseline::document::FigureResult;
+    use diskwright_baseline::figure::definition;
+
     use super::*;
+
+    #[test]
+    fn what_is_noise_in_each_figure_makes_no_machine_slower() {
+        // the middle half spreads over 4 % on both sides: 6 % is noise, 20 % is not
+        let of = |speed: f64| {
+            let values = [95.0, 98.0, 100.0, 102.0, 105.0].map(|value| value * speed);
+            let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &values);
+            BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
+        };
+        let said = |speed: f64| slower(&compare(&of(1.0), &of(speed)), &of(1.0), &of(speed));
+        assert_eq!(said(0.94), None);
+        assert!(said(0.8).is_some_and(|words| words.contains("20 % slower")));
+    }
 
     #[test]
     fn what_a_hypervisor_takes_makes_a_measurement_no_baseline_either() {

@@ -168,6 +168,7 @@ impl<'a> Unpacking<'a> {
             self.replace(&to, &name);
             self.content.logs.push((to, name, format.id));
         } else {
+            self.replace(&to, &name);
             let before = self.content.logs.len();
             let taken = take(to.clone(), &name, self.content, self.depth + 1);
             taken.map_err(|failure| io::Error::other(failure.to_string()))?;
@@ -180,6 +181,9 @@ impl<'a> Unpacking<'a> {
 
     /// A file that came again has replaced the one before, as unpacking by hand does (`tar -r`).
     fn replace(&mut self, path: &Path, name: &str) {
+        // with an archive goes what it held
+        let within = format!("{name}: ");
+        self.content.logs.retain(|(_, known, _)| !known.starts_with(&within));
         let Some(index) = self.content.logs.iter().position(|(known, ..)| known == path) else { return };
         let (_, before, _) = self.content.logs.remove(index);
         if before != name {

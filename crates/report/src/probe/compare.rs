@@ -74,11 +74,16 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
             plural(unknown, "figure is of a run", "figures are of runs")
         ));
     }
-    for (named, which) in [(&comparison.only_before, "first"), (&comparison.only_after, "second")] {
+    let left_out = [
+        (&comparison.only_before, "Only in the first"),
+        (&comparison.only_after, "Only in the second"),
+        (&comparison.ended_early, "Not compared, because ended early"),
+    ];
+    for (named, why) in left_out {
         if !named.is_empty() {
             let few: Vec<&str> = named.iter().take(5).map(|n| n.instance.as_str()).collect();
             let more = if named.len() > 5 { format!(" and {} more", named.len() - 5) } else { String::new() };
-            remarks.push(format!("Only in the {which}: {}{more}.", few.join(", ")));
+            remarks.push(format!("{why}: {}{more}.", few.join(", ")));
         }
     }
     remarks
