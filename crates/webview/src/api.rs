@@ -155,6 +155,11 @@ fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply 
     HttpReply::Stream(secured(answer, None), id)
 }
 
+/// How much of a host is known: whether its log was read, and up to where.
+fn known(host: &HostState) -> (bool, Option<i64>) {
+    (host.is_read(), host.with_overview(|overview| overview.until_ns))
+}
+
 /// What an answer is kept under. A log that grows has other answers, and so has one of which more was read since.
 pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
     let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
@@ -170,6 +175,7 @@ pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
 /// An answer that takes a moment.
 fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
+    let before = known(host);
     let key = if kept { cache_key(host, id, request) } else { String::new() };
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
@@ -187,7 +193,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
         Ok(document) => {
             let body: Arc<[u8]> = document.to_string().into_bytes().into();
             // what was read or forgotten meanwhile may be in it only in part
-            if kept && key == cache_key(host, id, request) {
+            if kept && before == known(host) {
                 cache.keep(key, &body);
             }
             HttpAnswer::ok(JSON, body)
