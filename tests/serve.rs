@@ -407,6 +407,9 @@ fn elsewhere_only_with_a_token() {
         let done = diskwright(&["serve", text(&log), "--listen", open]);
         assert!(done.status.code() == Some(2) && said(&done).contains("--token-file"), "{open}: {}", said(&done));
     }
+    // whether a name leads to this machine alone was not looked up
+    let done = diskwright(&["serve", text(&log), "--listen", "localhost:0"]);
+    assert!(done.status.code() == Some(2) && said(&done).contains("may be reachable"), "{}", said(&done));
     for wrong in ["foo", "70000", "foo:bar", "::1", ":9190", ""] {
         for option in ["--listen", "--serve"] {
             let command = if option == "--serve" { "record" } else { "serve" };

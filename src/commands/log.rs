@@ -391,10 +391,8 @@ impl Logs {
         source.range = range;
         self.end = reader.end(self.end)?;
         self.range.1 = self.range.1.max(range.1);
-        if self.from_beginning {
-            // the clock may be set back to before the first tick
-            self.range.0 = self.range.0.min(range.0);
-        }
+        // what --keep has removed meanwhile is there no more, and the clock may be set back to before the first tick
+        self.range.0 = if self.from_beginning { range.0 } else { self.range.0.max(range.0) };
         Ok(before != (self.range.1, self.end.next_tick))
     }
 
@@ -591,4 +589,40 @@ fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, 
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
     let (times, format, made) = (summary.times, summary.format, Some(Arc::new(made)));
     Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use diskwright_base::{Schema, Series, Tick};
+    use diskwright_datastore::{LogWriter, WriterOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_log_of_which_the_oldest_part_was_removed_begins_later() {
+        const SECOND: i64 = 1_000_000_000;
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let keep_age = Some(Duration::from_secs(100));
+        let options = WriterOptions { block_ticks: 5, keep_age, sync_every: None, ..WriterOptions::default() };
+        let mut writer = LogWriter::create_or_append(&log, options).unwrap();
+        let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        let mut record = |seconds: std::ops::Range<i64>| {
+            for second in seconds {
+                let tick = Tick { time_ns: second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+                writer.push(&schema, tick, &[1.0]).unwrap();
+            }
+        };
+        record(1000..1050);
+        let opened = Logs::open(std::slice::from_ref(&log), &LogWindow::default());
+        let mut logs = opened.unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!(logs.range, (1000 * SECOND, 1049 * SECOND));
+        record(1050..3000);
+        assert!(logs.grow().unwrap_or_else(|fault| panic!("{fault}")));
+        assert!(logs.range.0 > 2000 * SECOND, "{:?}", logs.range);
+        assert_eq!(logs.range.1, 2999 * SECOND);
+    }
 }

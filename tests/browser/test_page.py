@@ -341,6 +341,31 @@ class PageTest(BrowserCase):
         page.until(f"/ (300|700|3.00|7.00)/.test({read})", "a value")
         self.assertRegex(page.run(read), " (700|7.00)")
 
+    def test_days_below_a_chart_of_years_lie_apart(self):
+        page = self.shown(self.recorded)
+        first = self.recorded.json("api/host")["range_ms"][0]
+        last = first + 730 * 86_400_000
+        # the labels of the last drawing, from left to right
+        page.run("""(() => {
+          const real = window.fetch, write = CanvasRenderingContext2D.prototype.fillText;
+          window.fetch = async (...given) => {
+            const answer = await real(...given);
+            if (!/api.host\\?/.test(given[0]) || !answer.ok) return answer;
+            return new Response(JSON.stringify({ ...await answer.json(), range_ms: [%f, %f] }));
+          };
+          window.days = [];
+          CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+            const before = window.days.at(-1) ?? Infinity;
+            const isDay = this.canvas.id === 'c0' && /^\\d\\d-\\d\\d$/.test(text);
+            if (isDay) window.days = x > before ? [...window.days, x] : [x];
+            write.call(this, text, x, y);
+          };
+          location.hash = '#from=%f&to=%f';
+        })()""" % (first, last, first, last))
+        page.until("window.days.length >= 3", "the days")
+        days = page.run("window.days")
+        self.assertGreater(min(after - before for before, after in zip(days, days[1:])), 40)
+
 
 if __name__ == "__main__":
     unittest.main()

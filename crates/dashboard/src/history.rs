@@ -133,8 +133,16 @@ impl RecentHistory {
 
     /// Notes go with their ticks; what describes the machine stays.
     fn forget_notes(&mut self, from_ns: i64) {
-        while self.notes.front().is_some_and(|note| note.time_ns < from_ns) {
-            if let Some(note) = self.notes.pop_front().filter(describes) {
+        let mut index = 0;
+        while let Some(note) = self.notes.get(index) {
+            let stays = note.time_ns >= from_ns;
+            // a bookmark may be ahead of those behind it, where the clock was set back, and holds up none of them
+            if stays && note.kind != Note::BOOKMARK {
+                return;
+            }
+            if stays {
+                index += 1;
+            } else if let Some(note) = self.notes.remove(index).filter(describes) {
                 self.standing.retain(|known| known.kind != note.kind);
                 self.standing.push(note);
             }
@@ -331,6 +339,21 @@ mod tests {
         history.push(&one, tick(50), &[1.0]);
         assert_eq!(read(&history, 50, 50), ["topology:disks", "clock:set back", "1"]);
         assert_eq!(read(&history, 51, 199), ["topology:disks", "bookmark:mine"]);
+    }
+
+    #[test]
+    fn a_bookmark_of_a_time_that_comes_again_holds_up_no_other_note() {
+        let mut history = RecentHistory::new(1 << 20);
+        let one = schema("sda");
+        history.push(&one, tick(1000), &[1.0]);
+        history.note(Note::new(1_000_000_000_000, Note::BOOKMARK, "mine"));
+        for second in 100..400 {
+            history.note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
+            history.push(&one, tick(second), &[1.0]);
+        }
+        history.forget_before(390_000_000_000);
+        assert_eq!(history.notes.iter().filter(|note| note.kind == Note::PROCESSES).count(), 10);
+        assert_eq!(history.notes.len(), 11);
     }
 
     #[test]

@@ -98,6 +98,9 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
     }
     let refused = client.write(end, &[1; 4096], NONE).expect_err("beyond the end");
     assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{refused}");
+    // its data come in pieces, of which the later ones would lie beyond the last address
+    let refused = client.write(u64::MAX - 511, &vec![1; MIB as usize], NONE).expect_err("beyond all addresses");
+    assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{refused}");
     // a write that is too large is read and forgotten, one that nobody would send ends the connection
     let refused = client.write(0, &vec![1; (32 << 20) + 1], NONE).expect_err("too large");
     assert!(matches!(refused, ClientError::Failed { .. }), "{refused}");

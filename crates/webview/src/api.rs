@@ -155,16 +155,28 @@ fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply 
     HttpReply::Stream(secured(answer, None), id)
 }
 
+/// How much of a host is known: whether its log was read, and up to where.
+fn known(host: &HostState) -> (bool, Option<i64>) {
+    (host.is_read(), host.with_overview(|overview| overview.until_ns))
+}
+
+/// What an answer is kept under. A log that grows has other answers, and so has one of which more was read since.
+pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
+    let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
+    let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
+    let (first, last) = host.range();
+    let (found, is_done) = host.source.alerts((first, last));
+    let overview = host.with_overview(|overview| (overview.until_ns, overview.marks.len()));
+    let (until, marks) = overview.unwrap_or_default();
+    let state = format!("{last}:{until}:{}:{}:{is_done}:{marks}", host.is_read(), found.len());
+    format!("{id}{}?{words}@{state}", request.path)
+}
+
 /// An answer that takes a moment.
 fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
-    let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
-    let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
-    // a log that grows has other answers
-    let (first, last) = host.range();
-    let (found, is_done) = host.source.alerts((first, last));
-    let marks = host.with_overview(|overview| overview.marks.len()).unwrap_or(0);
-    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}:{marks}", request.path, host.is_read(), found.len());
+    let before = known(host);
+    let key = if kept { cache_key(host, id, request) } else { String::new() };
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
     }
@@ -180,7 +192,8 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     match made {
         Ok(document) => {
             let body: Arc<[u8]> = document.to_string().into_bytes().into();
-            if kept {
+            // what was read or forgotten meanwhile may be in it only in part
+            if kept && before == known(host) {
                 cache.keep(key, &body);
             }
             HttpAnswer::ok(JSON, body)

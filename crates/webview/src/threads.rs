@@ -210,6 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_a_part_is_not_kept_for_the_whole() {
+        let seconds = Arc::new(Mutex::new(vec![1, 2]));
+        let host = state(AwayAtFirst { seconds: Arc::clone(&seconds), ..AwayAtFirst::default() });
+        host.read().unwrap();
+        seconds.lock().unwrap().push(3);
+        // the end is known before the ticks are read
+        host.refresh().unwrap();
+        let key = || crate::api::cache_key(&host, 0, &diskwright_httpserver::HttpRequest::default());
+        let before = key();
+        host.read().unwrap();
+        assert_ne!(before, key());
+        let whole = key();
+        host.forget();
+        assert_ne!(whole, key());
+    }
+
+    #[test]
     fn the_list_of_hosts_waits_for_no_source() {
         let live_asked = Arc::new(Mutex::new(0));
         let host = state(AwayAtFirst { live_asked: Arc::clone(&live_asked), ..AwayAtFirst::default() });

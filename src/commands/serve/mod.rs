@@ -215,8 +215,10 @@ fn start(
     check_address(listen).map_err(failed)?;
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
+        // what a name leads to is not known here
+        let may = if listen.parse::<SocketAddr>().is_ok() { "is" } else { "may be" };
         let reason =
-            format!("{option} {listen} is reachable from other machines; give --token-file FILE to restrict access");
+            format!("{option} {listen} {may} reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(token).transpose()?;

@@ -339,6 +339,21 @@ impl AlertEngine {
                     lane.tick(tick, told, self.number);
                 }
             }
+            self.forget_blamed(index, tick);
+        }
+    }
+
+    /// What no verdict has blamed for long is forgotten: control groups and volumes come and go for weeks.
+    fn forget_blamed(&mut self, index: usize, tick: &Tick) {
+        let after_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGOTTEN.cast_signed());
+        let is_open = |of: &str| {
+            self.open.iter().any(|open| open.members.iter().any(|(rule, instance)| *rule == index && instance == of))
+        };
+        let is_old = |(of, lane): &(&String, &RuleLane)| lane.failed_for(after_ns, tick.time_ns) && !is_open(of);
+        let old: Vec<String> = self.lanes[index].iter().filter(is_old).map(|(of, _)| of.clone()).collect();
+        for of in old {
+            self.lanes[index].remove(&of);
+            self.clear_of[index].and_then(|clear| self.lanes[clear].remove(&of));
         }
     }
 
@@ -500,6 +515,26 @@ mod tests {
     use super::*;
     use crate::alerts::rules;
     use crate::history::History;
+
+    #[test]
+    fn what_no_verdict_has_blamed_for_long_is_forgotten() {
+        let judging = packs::builtin("default").expect("our pack").expect("is right");
+        let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
+        let of_verdict = |rule: &Rule| is_of(rule, Pseudo::VerdictConfidence);
+        let index = engine.rules.iter().position(of_verdict).expect("a rule on the verdict");
+        let clear = engine.clear_of[index].expect("it has a clearing limit");
+        for lanes in [index, clear] {
+            engine.lanes[lanes].insert("disk:dm-7".to_owned(), RuleLane::default());
+        }
+        let series = Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        for second in 1..=FORGOTTEN.cast_signed() + 1 {
+            let mut frame = Frame::new(schema.clone(), 1);
+            frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[0.0]);
+            engine.tick(&frame, 0);
+        }
+        assert!([index, clear].iter().all(|lanes| !engine.lanes[*lanes].contains_key("disk:dm-7")));
+    }
 
     #[test]
     fn verdicts_know_the_topology_after_the_clock_was_set_back() {

@@ -254,7 +254,8 @@ impl ServerClient {
     fn data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
         let Some(receiving) = &mut self.receiving else { return 0 };
         let NbdRequest { offset, length, .. } = receiving.wish.request;
-        let first = offset + u64::from(receiving.come);
+        // data of a write that is refused may lie anywhere
+        let first = offset.wrapping_add(u64::from(receiving.come));
         let part = &input[..ready(first, input.len(), (length - receiving.come) as usize)];
         if part.is_empty() {
             return 0;
@@ -378,7 +379,7 @@ impl ServerClient {
 fn ready(first: u64, come: usize, left: usize) -> usize {
     match come >= left {
         true => left,
-        false => come.saturating_sub(((first + come as u64) % BLOCK_BYTES) as usize),
+        false => come.saturating_sub((first.wrapping_add(come as u64) % BLOCK_BYTES) as usize),
     }
 }
 

@@ -200,6 +200,9 @@ impl DiskEngine {
                     return FollowUp::Nothing;
                 };
                 let failing = self.changes.failing_members(map, drives, &io);
+                // nothing is asked of a member that was given up
+                let state = self.simulation.array_state(array).unwrap_or_default();
+                let failing = failing.less(state.failed.less(state.rebuilding));
                 if io.write {
                     // an array gives a member up that did not take a write
                     let lost: Vec<u16> = failing.iter().collect();
@@ -345,17 +348,19 @@ fn code(trouble: Trouble) -> NbdFailure {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_simulator::array::ArrayLevel;
     use diskwright_simulator::device::{DeviceModel, PlainSpec};
     use diskwright_simulator::spread::ServiceTimeDistribution;
-    use diskwright_simulator::system::{Drives, System};
+    use diskwright_simulator::system::{Drives, Set, System};
 
     use super::*;
     use crate::content::ContentBacking;
+    use crate::server::orders::FailureScope;
 
     const MS: Ns = 1_000_000;
 
-    /// A drive that needs 1 ms for a request, a flush too, and nothing to forget.
-    fn engine() -> DiskEngine {
+    /// Drives that need 1 ms for a request, a flush too, and nothing to forget: one by itself, or two as a mirror.
+    fn engine(drives: u32) -> DiskEngine {
         let spec = PlainSpec {
             name: "plain".into(),
             blocks: 1 << 12,
@@ -364,12 +369,15 @@ mod tests {
             bytes_per_s: f64::INFINITY,
         };
         let mut system = System::new("one");
-        system.drives.push(Drives::new("disk", 1, DeviceModel::Plain(spec.into())));
+        system.drives.push(Drives::new("disk", drives, DeviceModel::Plain(spec.into())));
+        if drives > 1 {
+            system.arrays.push(Set::new("data", ArrayLevel::Raid1, (0..drives).collect()));
+        }
         let served = crate::server::exports::exports(&system);
         let targets: Vec<WorkloadTarget> = served.iter().map(|export| export.target).collect();
         let simulation = Simulation::serving(&system, &targets).expect("valid");
         let content = Content::new(&system, &ContentBacking::Memory { most_bytes: None }).expect("memory");
-        DiskEngine::new(simulation, content, served, (1, 1), None)
+        DiskEngine::new(simulation, content, served, (drives, 1), None)
     }
 
     /// How long a request takes.
@@ -386,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_with_forced_access_waits_for_a_flush() {
-        let mut engine = engine();
+        let mut engine = engine(1);
         let (none, fua) = (CommandFlags::default(), CommandFlags::FUA);
         for command in [NbdCommand::Trim, NbdCommand::WriteZeroes] {
             assert_eq!(takes(&mut engine, command, none), 0, "{command:?}");
@@ -395,5 +403,18 @@ mod tests {
         let kept = fua.with(CommandFlags::NO_HOLE);
         assert_eq!(takes(&mut engine, NbdCommand::WriteZeroes, kept), 2 * MS, "a write, and a flush");
         assert_eq!(takes(&mut engine, NbdCommand::Read, fua), MS, "a read has nothing to flush");
+    }
+
+    #[test]
+    fn a_member_that_was_given_up_is_not_asked_once_more() {
+        let takes = |errors: bool| {
+            let mut engine = engine(2);
+            if errors {
+                engine.changes.fail(0, 1.0, FailureScope::All);
+            }
+            engine.fail(0, 0).expect("it works until now");
+            takes(&mut engine, NbdCommand::Read, CommandFlags::default())
+        };
+        assert_eq!(takes(true), takes(false));
     }
 }

@@ -33,7 +33,8 @@ const toTime = x => S.from + (x - MARGIN) / Math.max(1, width()) * (S.to - S.fro
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map(s => s * 1000);
 function timeAxis(c, wide, high, labels) {
   const room = Math.max(2, Math.floor((wide - MARGIN) / 90));
-  const step = STEPS.find(step => (S.to - S.from) / step <= room) || STEPS[STEPS.length - 1];
+  // beyond the last, whole weeks
+  const least = (S.to - S.from) / room, step = STEPS.find(step => step >= least) || 6048e5 * Math.ceil(least / 6048e5);
   const shift = new Date(S.from).getTimezoneOffset() * 60000;
   c.strokeStyle = inks.grid; c.fillStyle = inks.dim; c.lineWidth = 1; c.textAlign = "center";
   for (let t = Math.ceil((S.from - shift) / step) * step + shift; t <= S.to; t += step) {
