@@ -69,13 +69,24 @@ fn count(words: &mut WordIter) -> Option<u64> {
     }
 }
 
+/// `Reads:  10 Bytes: 4096`: version 1 of the protocol has its bytes there (smb1ops.c, cifs_print_stats).
+fn bytes_behind(words: &mut WordIter) -> Option<u64> {
+    if words.word()? == b"Bytes:" { words.number().flatten() } else { None }
+}
+
 fn detail(line: &[u8], share: &mut ShareStats) {
     let mut words = WordIter::new(line);
     let first = words.word().unwrap_or_default();
     match first {
         b"SMBs:" => share.operations = count(&mut words),
-        b"Reads:" => share.reads = count(&mut words),
-        b"Writes:" => share.writes = count(&mut words),
+        b"Reads:" => {
+            share.reads = count(&mut words);
+            share.read_bytes = bytes_behind(&mut words).or(share.read_bytes);
+        }
+        b"Writes:" => {
+            share.writes = count(&mut words);
+            share.write_bytes = bytes_behind(&mut words).or(share.write_bytes);
+        }
         b"Flushes:" => share.flushes = count(&mut words),
         // `Bytes read: 12  Bytes written: 34`
         b"Bytes" if words.word() == Some(b"read:") => {

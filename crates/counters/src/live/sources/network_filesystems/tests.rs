@@ -181,6 +181,18 @@ fn shares_of_smb_have_blanks_and_several_sessions() {
     assert_eq!(watch.sampler.schema().instances("network_filesystem"), ["/one", "/two"]);
 }
 
+#[test]
+fn bytes_of_smb_1_stand_behind_its_operations() {
+    let text = b"1) \\\\nas\\old\nSMBs: 40 Oplocks breaks: 0\nReads:  10 Bytes: 4096\nWrites: 3 Bytes: 512\n\
+                 Flushes: 1\nLocks: 0 HardLinks: 0 Symlinks: 0\n";
+    let mut found = Vec::new();
+    smb::parse(text, |share| found.push(*share));
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].reads, found[0].read_bytes), (Some(10), Some(4096)));
+    assert_eq!((found[0].writes, found[0].write_bytes), (Some(3), Some(512)));
+    assert_eq!((found[0].flushes, found[0].metadata()), (Some(1), Some(26)));
+}
+
 /// Operations have 32 bits and a sign: after 2147483647 comes -2147483648, and after -1 comes 0.
 #[test]
 fn operations_of_smb_wrap_and_are_printed_with_a_sign() {
