@@ -185,7 +185,10 @@ fn powercap(sys: &Path, add: &mut AddPart) {
             continue;
         }
         let number = |file: &str| read_number(&folder.join(file));
-        add(name, &[(11, number("energy_uj")), (12, number("constraint_0_power_limit_uw"))]);
+        // a limit that is switched off, or 0 (psys), limits nothing
+        let is_on = number("enabled") != Some(0);
+        let limit = number("constraint_0_power_limit_uw").filter(|limit| is_on && *limit > 0);
+        add(name, &[(11, number("energy_uj")), (12, limit)]);
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) const PARTS: [TableColumn; 13] = [
 const POWER: usize = 8;
 const THROTTLES: usize = 10;
 const ENERGY: usize = 11;
+#[cfg(test)]
+const CAP: usize = 12;
 /// A part's name and what was read of it.
 type PartReadings = (String, [u64; PARTS.len()]);
 const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
@@ -368,6 +370,22 @@ mod tests {
         assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
         // 3 J in the 61 s between the readings
         assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_power_limit_that_is_off_is_none() {
+        let machine = FakeMachine::new();
+        for (zone, enabled, limit) in [(0, 1, 65_000_000), (1, 0, 65_000_000), (2, 1, 0)] {
+            let folder = format!("sys/class/powercap/intel-rapl:{zone}");
+            machine.put(&format!("{folder}/name"), format!("zone-{zone}\n"));
+            machine.put(&format!("{folder}/enabled"), format!("{enabled}\n"));
+            machine.put(&format!("{folder}/energy_uj"), "5000000\n");
+            machine.put(&format!("{folder}/constraint_0_power_limit_uw"), format!("{limit}\n"));
+        }
+        let parts = super::look::read(&machine.roots()).parts;
+        let cap = |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, values)| values[super::CAP]);
+        assert_eq!(cap("zone-0"), Some(65_000_000));
+        assert_eq!((cap("zone-1"), cap("zone-2")), (Some(super::ABSENT), Some(super::ABSENT)));
     }
 
     #[test]
