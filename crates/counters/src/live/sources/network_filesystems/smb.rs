@@ -64,7 +64,7 @@ fn heading(line: &[u8]) -> Option<&[u8]> {
 fn count(words: &mut WordIter) -> Option<u64> {
     let word = words.word()?;
     match word.strip_prefix(b"-") {
-        Some(below) => number(below).filter(|below| *below <= 1 << 31).and_then(|below| (1u64 << 32).checked_sub(below)),
+        Some(below) => number(below).filter(|n| (1..=1 << 31).contains(n)).map(|n| (1 << 32) - n),
         None => number(word),
     }
 }
