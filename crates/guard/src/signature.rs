@@ -39,8 +39,14 @@ const MARKS: &[SignatureMark] = &[
     mark("squashfs", 0, b"hsqs"),
     mark("EROFS", 0x400, &[0xe2, 0xe1, 0xf5, 0xe0]),
     mark("swap", 0xff6, b"SWAPSPACE2"),
+    // it stands at the end of the first page, which is that of the machine that made it
+    mark("swap (8 KiB pages)", 0x1ff6, b"SWAPSPACE2"),
+    mark("swap (16 KiB pages)", 0x3ff6, b"SWAPSPACE2"),
+    mark("swap (32 KiB pages)", 0x7ff6, b"SWAPSPACE2"),
     mark("swap (64 KiB pages)", 0xfff6, b"SWAPSPACE2"),
     mark("suspended memory", 0xff6, b"S1SUSPEND"),
+    mark("suspended memory", 0x3ff6, b"S1SUSPEND"),
+    mark("suspended memory", 0xfff6, b"S1SUSPEND"),
     mark("LUKS", 0, b"LUKS\xba\xbe"),
     mark("LUKS (its second header)", 0x4000, b"SKUL\xba\xbe"),
     mark("an LVM volume", 0x218, b"LVM2 001"),
@@ -148,6 +154,16 @@ mod tests {
             file.seek(from).unwrap();
             file.write_all(mark.bytes).unwrap();
             assert!(found(file).contains(&mark.what), "{}", mark.what);
+        }
+    }
+
+    #[test]
+    fn swap_is_seen_whatever_the_page_size() {
+        for kib in [4u64, 8, 16, 32, 64] {
+            let mut file = image();
+            file.seek(SeekFrom::Start(kib * 1024 - 10)).unwrap();
+            file.write_all(b"SWAPSPACE2").unwrap();
+            assert!(found(file).iter().any(|what| what.starts_with("swap")), "{kib} KiB");
         }
     }
 

@@ -129,7 +129,8 @@ impl InterruptNames {
 fn class(row: &InterruptRow, known: &InterruptNames) -> Purpose {
     let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
     match row.label {
-        b"LOC" | b"BCT" | b"CLK" => Purpose::Clock,
+        // HVS: the timer of Hyper-V, which takes the place of the local one (arch/x86/kernel/irq.c)
+        b"LOC" | b"BCT" | b"CLK" | b"HVS" => Purpose::Clock,
         b"RES" | b"CAL" | b"TLB" | b"DBL" => Purpose::InterProcessor,
         label if label.starts_with(b"IPI") && says(b"Timer") => Purpose::Clock,
         label if label.starts_with(b"IPI") => Purpose::InterProcessor,
@@ -209,10 +210,13 @@ const ACTIONS: &[(Purpose, &[&str])] = &[
             "gve",
             "hns3",
             "i40e",
+            "iavf",
             "ice-",
+            "idpf",
             "igb",
             "iwlwifi",
             "ixgbe",
+            "mana_",
             "mlx4",
             "mlx5",
             "qede",
@@ -360,6 +364,8 @@ mod tests {
         assert_eq!(purpose(" PCI-MSI 1-edge enp3s0f1-rx-0"), Purpose::Network);
         assert_eq!(purpose(" PCI-MSI 1-edge mlx5_comp3@pci:0000:03:00.0"), Purpose::Network);
         assert_eq!(purpose(" PCI-MSI 1-edge lan0-TxRx-0"), Purpose::Network);
+        assert_eq!(purpose(" PCI-MSIX-0000:00:04.0 1-edge iavf-ens4-TxRx-0"), Purpose::Network);
+        assert_eq!(purpose(" Hyper-V PCIe MSI 1-edge mana_q1@pci:7870:00:00.0"), Purpose::Network);
         assert_eq!(purpose(" IO-APIC 1-edge i8042"), Purpose::Other);
     }
 
@@ -390,6 +396,7 @@ mod tests {
         let named =
             |label: &[u8], tail: &[u8]| class(&InterruptRow { label, sum: 0, tail }, &InterruptNames::default());
         assert_eq!(named(b"LOC", b""), Purpose::Clock);
+        assert_eq!(named(b"HVS", b" Hyper-V stimer0 interrupts"), Purpose::Clock);
         assert_eq!(named(b"TLB", b""), Purpose::InterProcessor);
         assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), Purpose::InterProcessor);
         assert_eq!(named(b"IPI4", b" Timer broadcast interrupts"), Purpose::Clock);

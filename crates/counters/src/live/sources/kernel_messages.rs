@@ -156,6 +156,19 @@ impl KernelMessages {
         }
     }
 
+    /// Disks that are gone leave the schema. One that comes back counts from zero.
+    fn drop_gone(&mut self, context: &TickContext) {
+        let block = context.roots.sys.join("block");
+        let is_there = |disk: &str| block.join(disk.replace('/', "!")).exists();
+        if self.counts.iter().all(|(disk, _)| is_there(disk)) {
+            return;
+        }
+        self.counts.retain(|(disk, _)| is_there(disk));
+        if let Some([table]) = &mut self.table {
+            table.retain(|disk, _| is_there(disk));
+        }
+    }
+
     /// Reads what is there; each read of the kernel's file brings one message.
     fn read(&mut self, context: &TickContext) {
         let Some(file) = &mut self.file else { return };
@@ -186,6 +199,9 @@ impl CounterSource for KernelMessages {
     fn tick(&mut self, context: &mut TickContext) {
         if self.file.is_none() && context.slow {
             self.open(context);
+        }
+        if context.slow {
+            self.drop_gone(context);
         }
         self.read(context);
         if self.counts.is_empty() {
@@ -325,5 +341,24 @@ mod tests {
         assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 0.0);
+    }
+
+    /// A stick that is pulled out leaves messages behind.
+    #[test]
+    fn a_disk_that_is_gone_leaves_and_comes_back_anew() {
+        let machine = FakeMachine::new();
+        let line = "3,1,1,-;I/O error, dev sdb, sector 0\n";
+        machine.ordinary().put("dev/kmsg", "").disk("sdb", "8:16", 1000);
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("dev/kmsg", line);
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sdb"), 1.0);
+        machine.remove("sys/block/sdb");
+        watch.tick_after(5.0).tick_after(1.0);
+        assert!(watch.find("physical_disk.kernel_messages", "sdb").is_none());
+        machine.disk("sdb", "8:16", 1000).put("dev/kmsg", line.repeat(3));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sdb"), 2.0);
     }
 }

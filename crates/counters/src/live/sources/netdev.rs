@@ -2,7 +2,9 @@
 //! of their links.
 //!
 //! Where any interface has hardware behind it, only those are followed: a
-//! bridge, a tunnel, a container's end of a pair carry the same bytes again.
+//! bridge, a tunnel, a container's end of a pair carry the same bytes again. So does the virtual function through which
+//! an adapter of Hyper-V or virtio takes its traffic (drivers/net/hyperv/netvsc_drv.c, net_failover.c): the adapter
+//! counts it, and has hardware behind it, too.
 //! In a container, where there is no hardware, all but the loopback are.
 
 use std::hint::black_box;
@@ -75,8 +77,11 @@ impl Netdev {
     /// Slow beat: what is gone leaves the schema; links may have changed.
     fn refresh(&mut self, context: &TickContext) {
         let [table] = &mut self.tables;
-        if table.any_gone() {
-            table.retain(|_, gone| !gone);
+        // a function is there some seconds before its adapter takes it
+        let was_taken = |slot: &NetdevSlot| slot.row.is_some() && is_taken(context.roots, &slot.name);
+        let taken = self.slots.iter().any(was_taken);
+        if table.any_gone() || taken {
+            table.retain(|name, gone| !gone && !is_taken(context.roots, name.as_bytes()));
             // learned again from the next lines
             self.slots.clear();
         }
@@ -94,6 +99,12 @@ fn link(roots: &Roots, name: &[u8]) -> u64 {
     megabits.filter(|m| (1..10_000_000).contains(m)).map_or(ABSENT, |m| m * 125_000)
 }
 
+/// True where another interface with hardware behind it is above this one: it counts the same bytes.
+fn is_taken(roots: &Roots, name: &[u8]) -> bool {
+    let folder = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name));
+    folder.join("master/device").exists()
+}
+
 fn is_followed(roots: &Roots, name: &str) -> bool {
     let folder = roots.sys.join("class/net");
     let hardware = |name: &str| folder.join(name).join("device").exists();
@@ -101,7 +112,7 @@ fn is_followed(roots: &Roots, name: &str) -> bool {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| hardware(&name))
     };
-    name != "lo" && (hardware(name) || !any())
+    name != "lo" && (hardware(name) || !any()) && !is_taken(roots, name.as_bytes())
 }
 
 impl CounterSource for Netdev {
@@ -164,6 +175,28 @@ mod tests {
         assert_eq!(watch.value("network.received_bytes", "eth0"), 4000.0);
         assert_eq!(watch.value("network.link_bytes_per_s", "eth0"), 125e6);
         assert_eq!(watch.value("network.sent_dropped", "eth0"), 0.0);
+    }
+
+    /// Accelerated networking: the adapter counts what its virtual function carries. Members of a bond stay.
+    #[test]
+    fn a_function_that_an_adapter_takes_is_not_counted_again() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 1000));
+        for name in ["eth0", "enP1s1", "eno1"] {
+            machine.put(&format!("sys/class/net/{name}/device/vendor"), "x");
+        }
+        machine.put("sys/class/net/bond0/speed", "1000\n").link("sys/class/net/eno1/master", "../bond0");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "enP1s1", "eno1"]);
+        machine.link("sys/class/net/enP1s1/master", "../eth0");
+        machine.put("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 5000));
+        watch.tick_after(5.0);
+        assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "eno1"]);
+        assert_eq!(watch.value("network.received_bytes", "eth0"), 4000.0);
+        assert!(!watch.says(Note::GAP, "enP1s1"), "it is not gone");
+        watch.tick_after(5.0);
+        assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "eno1"]);
     }
 
     #[test]

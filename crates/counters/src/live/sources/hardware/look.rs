@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use crate::live::Roots;
 use crate::live::held::{read_bytes, read_number, read_text};
@@ -23,6 +24,8 @@ pub(super) type CoreId = (Option<u64>, Option<u64>);
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
     pub parts: Vec<(String, [u64; PARTS.len()])>,
+    /// Whole seconds from the begin of the reading until energy was read: a sensor before it may take long.
+    pub energy_after_s: u64,
     /// How often each core that is switched on was throttled since the start of the machine.
     pub throttles: Vec<(CoreId, u64)>,
     pub disks: Vec<(String, [u64; 2])>,
@@ -43,6 +46,7 @@ fn or_absent(value: Option<u64>) -> u64 {
 
 /// Reads all of it.
 pub(super) fn read(roots: &Roots) -> HardwareReadings {
+    let begun = Instant::now();
     let mut readings = HardwareReadings::default();
     let mut add = |name: String, values: &[(usize, Option<u64>)]| {
         if values.iter().all(|(_, value)| value.is_none()) || readings.parts.len() >= MOST {
@@ -55,7 +59,9 @@ pub(super) fn read(roots: &Roots) -> HardwareReadings {
     memory(&roots.sys, &mut add);
     links(&roots.sys, &mut add);
     sensors(&roots.sys, &mut add);
+    let energy_after_s = begun.elapsed().as_secs();
     powercap(&roots.sys, &mut add);
+    readings.energy_after_s = energy_after_s;
     readings.throttles = throttles(&roots.sys);
     readings.disks = disks(&roots.sys);
     readings.adapters = adapters(&roots.sys);
@@ -179,7 +185,10 @@ fn powercap(sys: &Path, add: &mut AddPart) {
             continue;
         }
         let number = |file: &str| read_number(&folder.join(file));
-        add(name, &[(11, number("energy_uj")), (12, number("constraint_0_power_limit_uw"))]);
+        // a limit that is switched off, or 0 (psys), limits nothing
+        let is_on = number("enabled") != Some(0);
+        let limit = number("constraint_0_power_limit_uw").filter(|limit| is_on && *limit > 0);
+        add(name, &[(11, number("energy_uj")), (12, limit)]);
     }
 }
 

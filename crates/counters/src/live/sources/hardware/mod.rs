@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
 
+use diskwright_base::Note;
+
 use crate::live::moment::TickContext;
 use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
 use crate::live::{Roots, SamplerOptions};
@@ -55,6 +57,8 @@ pub(super) const PARTS: [TableColumn; 13] = [
 const POWER: usize = 8;
 const THROTTLES: usize = 10;
 const ENERGY: usize = 11;
+#[cfg(test)]
+const CAP: usize = 12;
 /// A part's name and what was read of it.
 type PartReadings = (String, [u64; PARTS.len()]);
 const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
@@ -64,11 +68,14 @@ const FILESYSTEMS: [TableColumn; 1] = [level("logical_disk.errors_recorded", 1.0
 
 /// How far apart the files are read, nanoseconds.
 const EVERY_NS: u64 = 60_000_000_000;
+/// A reader that has not come back for so long hangs: what it read before is of another time, nanoseconds.
+const HANGS_NS: u64 = 3 * EVERY_NS;
 
 struct HardwareSource {
     begun_ns: Option<u64>,
-    /// When the last readings were begun.
+    /// When the last readings were begun; that of energy came so much later as they say.
     last_ns: Option<u64>,
+    told_hanging: bool,
     under_way: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
     throttles: ThrottleSum,
@@ -100,6 +107,7 @@ impl HardwareSource {
         HardwareSource {
             begun_ns: None,
             last_ns: None,
+            told_hanging: false,
             under_way: None,
             last: HardwareReadings::default(),
             throttles: ThrottleSum::default(),
@@ -131,7 +139,12 @@ impl HardwareSource {
         match receiver.try_recv() {
             Ok(mut readings) => {
                 self.under_way = None;
-                let since_ns = self.begun_ns.zip(self.last_ns).map(|(now, last)| now.saturating_sub(last));
+                let energy_ns = |begun: u64, read: &HardwareReadings| {
+                    begun.saturating_add(read.energy_after_s.saturating_mul(1_000_000_000))
+                };
+                let now_ns = self.begun_ns.map(|begun| energy_ns(begun, &readings));
+                let last_ns = self.last_ns.map(|begun| energy_ns(begun, &self.last));
+                let since_ns = now_ns.zip(last_ns).map(|(now, last)| now.saturating_sub(last));
                 add_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
                 self.last_ns = self.begun_ns;
                 if let Some(throttles) = self.throttles.add(&readings.throttles) {
@@ -149,6 +162,21 @@ impl HardwareSource {
             Err(std::sync::mpsc::TryRecvError::Empty) => {}
             Err(std::sync::mpsc::TryRecvError::Disconnected) => self.under_way = None,
         }
+    }
+}
+
+impl HardwareSource {
+    /// True where the reader hangs in a controller, which a note tells once.
+    fn hangs(&mut self, context: &mut TickContext) -> bool {
+        let since = self.begun_ns.map_or(0, |begun| context.running_ns.saturating_sub(begun));
+        let hangs = self.under_way.is_some() && since >= HANGS_NS;
+        if hangs && !self.told_hanging {
+            let text = "a sensor or controller does not answer: temperatures, power and errors of the hardware are \
+                        unknown until it does";
+            context.notes.push(context.time_ns, Note::GAP, text);
+        }
+        self.told_hanging = hangs;
+        hangs
     }
 }
 
@@ -187,6 +215,10 @@ impl CounterSource for HardwareSource {
         if context.slow {
             self.begin(context);
         }
+        if self.hangs(context) {
+            self.tables.iter_mut().for_each(CounterTable::gap);
+            return;
+        }
         let [parts, disks, adapters, filesystems] = &mut self.tables;
         settle(parts, &self.last.parts, context);
         settle(disks, &self.last.disks, context);
@@ -201,6 +233,9 @@ impl CounterSource for HardwareSource {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_base::Note;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use crate::live::fake::{FakeMachine, FakeWatch};
 
     #[test]
@@ -266,6 +301,25 @@ mod tests {
         assert_eq!(watch.value("physical_disk.io_errors", "sda"), 3.0);
     }
 
+    /// A pipe that nobody writes to: whoever opens it waits for ever.
+    #[test]
+    fn a_sensor_that_hangs_leaves_no_old_readings() {
+        let machine = FakeMachine::new();
+        let sensor = "sys/class/hwmon/hwmon2/temp1_input";
+        machine.ordinary().put("sys/class/hwmon/hwmon2/name", "coretemp\n").put(sensor, "71000\n");
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.value("hardware.temperature", "coretemp/temp1"), 71.0);
+        machine.remove(sensor);
+        mknodat(CWD, machine.folder().join(sensor), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        watch.tick_after(60.0).tick_after(170.0);
+        assert_eq!(watch.value("hardware.temperature", "coretemp/temp1"), 71.0);
+        watch.tick_after(20.0).tick_after(60.0);
+        assert!(watch.value("hardware.temperature", "coretemp/temp1").is_nan());
+        let told = watch.notes(Note::GAP).iter().filter(|text| text.contains("does not answer")).count();
+        assert_eq!(told, 1);
+    }
+
     #[test]
     fn a_slot_with_fewer_lanes_than_its_card_is_no_fault() {
         let machine = FakeMachine::new();
@@ -316,6 +370,22 @@ mod tests {
         assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
         // 3 J in the 61 s between the readings
         assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_power_limit_that_is_off_is_none() {
+        let machine = FakeMachine::new();
+        for (zone, enabled, limit) in [(0, 1, 65_000_000), (1, 0, 65_000_000), (2, 1, 0)] {
+            let folder = format!("sys/class/powercap/intel-rapl:{zone}");
+            machine.put(&format!("{folder}/name"), format!("zone-{zone}\n"));
+            machine.put(&format!("{folder}/enabled"), format!("{enabled}\n"));
+            machine.put(&format!("{folder}/energy_uj"), "5000000\n");
+            machine.put(&format!("{folder}/constraint_0_power_limit_uw"), format!("{limit}\n"));
+        }
+        let parts = super::look::read(&machine.roots()).parts;
+        let cap = |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, values)| values[super::CAP]);
+        assert_eq!(cap("zone-0"), Some(65_000_000));
+        assert_eq!((cap("zone-1"), cap("zone-2")), (Some(super::ABSENT), Some(super::ABSENT)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use diskwright_base::Note;
 use crate::live::held::OpenFile;
 use crate::live::moment::TickContext;
 use crate::live::mountinfo::{self, Mount, PolledMounts, unescape};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total, total32};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, sum32, total, total32};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -45,28 +45,29 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NetworkFilesystems::new(roots))),
 };
 
-/// Columns of a class of operations, in the order of [`NfsClass`].
+/// Columns of a class of operations, in the order of [`NfsClass`]. NFS counts operations with the machine's word, SMB
+/// with 32 bits in each session.
 const CLASS: usize = 6;
 const COLUMNS: [TableColumn; 4 * CLASS + 15] = [
-    total("network_filesystem.reads", 1.0),
+    sum32("network_filesystem.reads"),
     total("network_filesystem.read_bytes", 1.0),
     total("network_filesystem.read_round_trip_s", 1e-3),
     total("network_filesystem.read_execution_s", 1e-3),
     total("network_filesystem.read_queue_s", 1e-3),
     total("network_filesystem.read_retransmissions", 1.0),
-    total("network_filesystem.writes", 1.0),
+    sum32("network_filesystem.writes"),
     total("network_filesystem.write_bytes", 1.0),
     total("network_filesystem.write_round_trip_s", 1e-3),
     total("network_filesystem.write_execution_s", 1e-3),
     total("network_filesystem.write_queue_s", 1e-3),
     total("network_filesystem.write_retransmissions", 1.0),
-    total("network_filesystem.commits", 1.0),
+    sum32("network_filesystem.commits"),
     total("network_filesystem.commit_bytes", 1.0),
     total("network_filesystem.commit_round_trip_s", 1e-3),
     total("network_filesystem.commit_execution_s", 1e-3),
     total("network_filesystem.commit_queue_s", 1e-3),
     total("network_filesystem.commit_retransmissions", 1.0),
-    total("network_filesystem.metadata_operations", 1.0),
+    sum32("network_filesystem.metadata_operations"),
     total("network_filesystem.metadata_bytes", 1.0),
     total("network_filesystem.metadata_round_trip_s", 1e-3),
     total("network_filesystem.metadata_execution_s", 1e-3),

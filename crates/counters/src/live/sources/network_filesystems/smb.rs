@@ -1,7 +1,11 @@
 //! `/proc/fs/cifs/Stats`: what each SMB share has done. Kernels count operations and bytes; how long
-//! an operation took only with CONFIG_CIFS_STATS2, which distributions leave out.
+//! an operation took only with CONFIG_CIFS_STATS2, which distributions leave out. Operations have 32
+//! bits, which the kernel prints with a sign (fs/smb/client/smb2ops.c, smb2_print_stats).
 
 use crate::live::scan::{WordIter, lines, number};
+
+/// A difference above this is one below zero.
+const BEHIND: u64 = (1 << 32) - (1 << 20);
 
 /// What a share has done; `None` is what the kernel does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,10 +27,12 @@ pub struct ShareStats<'a> {
 }
 
 impl ShareStats<'_> {
-    /// Operations that are neither read nor write nor flush.
+    /// Operations that are neither read nor write nor flush, modulo 2^32 as these are.
     pub fn metadata(&self) -> Option<u64> {
-        let data = self.reads?.saturating_add(self.writes?).saturating_add(self.flushes?);
-        Some(self.operations?.saturating_sub(data))
+        let data = self.reads?.wrapping_add(self.writes?).wrapping_add(self.flushes?);
+        let rest = u64::from(self.operations?.wrapping_sub(data) as u32);
+        // the sum is read a moment before its parts, and may be a little less than they are
+        Some(if rest > BEHIND { 0 } else { rest })
     }
 }
 
@@ -54,14 +60,34 @@ fn heading(line: &[u8]) -> Option<&[u8]> {
     Some(name[..end].trim_ascii_end()).filter(|name| name.starts_with(b"\\\\"))
 }
 
+/// The next word as a count of 32 bits: above 2^31 there is a minus before it.
+fn count(words: &mut WordIter) -> Option<u64> {
+    let word = words.word()?;
+    match word.strip_prefix(b"-") {
+        Some(below) => number(below).filter(|n| (1..=1 << 31).contains(n)).map(|n| (1 << 32) - n),
+        None => number(word),
+    }
+}
+
+/// `Reads:  10 Bytes: 4096`: version 1 of the protocol has its bytes there (smb1ops.c, cifs_print_stats).
+fn bytes_behind(words: &mut WordIter) -> Option<u64> {
+    if words.word()? == b"Bytes:" { words.number().flatten() } else { None }
+}
+
 fn detail(line: &[u8], share: &mut ShareStats) {
     let mut words = WordIter::new(line);
     let first = words.word().unwrap_or_default();
     match first {
-        b"SMBs:" => share.operations = words.number().flatten(),
-        b"Reads:" => share.reads = words.number().flatten(),
-        b"Writes:" => share.writes = words.number().flatten(),
-        b"Flushes:" => share.flushes = words.number().flatten(),
+        b"SMBs:" => share.operations = count(&mut words),
+        b"Reads:" => {
+            share.reads = count(&mut words);
+            share.read_bytes = bytes_behind(&mut words).or(share.read_bytes);
+        }
+        b"Writes:" => {
+            share.writes = count(&mut words);
+            share.write_bytes = bytes_behind(&mut words).or(share.write_bytes);
+        }
+        b"Flushes:" => share.flushes = count(&mut words),
         // `Bytes read: 12  Bytes written: 34`
         b"Bytes" if words.word() == Some(b"read:") => {
             share.read_bytes = words.number().flatten();

@@ -182,6 +182,43 @@ fn shares_of_smb_have_blanks_and_several_sessions() {
 }
 
 #[test]
+fn bytes_of_smb_1_stand_behind_its_operations() {
+    let text = b"1) \\\\nas\\old\nSMBs: 40 Oplocks breaks: 0\nReads:  10 Bytes: 4096\nWrites: 3 Bytes: 512\n\
+                 Flushes: 1\nLocks: 0 HardLinks: 0 Symlinks: 0\n";
+    let mut found = Vec::new();
+    smb::parse(text, |share| found.push(*share));
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].reads, found[0].read_bytes), (Some(10), Some(4096)));
+    assert_eq!((found[0].writes, found[0].write_bytes), (Some(3), Some(512)));
+    assert_eq!((found[0].flushes, found[0].metadata()), (Some(1), Some(26)));
+}
+
+/// Operations have 32 bits and a sign: after 2147483647 comes -2147483648, and after -1 comes 0.
+#[test]
+fn operations_of_smb_wrap_and_are_printed_with_a_sign() {
+    let machine = FakeMachine::new();
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("60", "/smb", "cifs", "//nas/data")]));
+    let stats = |smbs: i32, reads: i32| {
+        format!(
+            "1) \\\\nas\\data\nSMBs: {smbs}\nBytes read: 40  Bytes written: 40\nFlushes: 0 total 0 failed\n\
+             Reads: {reads} total 0 failed\nWrites: 3 total 0 failed\n"
+        )
+    };
+    let mut watch = machine.watch();
+    let mut value = |smbs: i32, reads: i32| {
+        machine.put("proc/fs/cifs/Stats", stats(smbs, reads));
+        watch.tick_after(1.0);
+        let of = |counter: &str| watch.value(&format!("network_filesystem.{counter}"), "/smb");
+        (of("reads"), of("metadata_operations"))
+    };
+    value(-100, i32::MAX);
+    assert_eq!(value(-95, i32::MIN), (1.0, 4.0));
+    assert_eq!(value(9, i32::MIN + 4), (4.0, 100.0));
+    value(20, -2);
+    assert_eq!(value(26, 1), (3.0, 3.0));
+}
+
+#[test]
 fn a_machine_without_such_mounts_says_nothing() {
     let machine = FakeMachine::new();
     machine.ordinary();

@@ -4,7 +4,8 @@
 //! What a process asked for (`rchar`) against what reached the disk
 //! (`read_bytes`) shows the work of the file cache. Delay accounting is off
 //! by default since Linux 5.14; without it the share of time spent waiting is
-//! unknown, not zero. A process that starts and ends between two looks is not
+//! unknown, not zero. Before that there is no setting: a process that has waited
+//! shows that its wait is counted. A process that starts and ends between two looks is not
 //! seen.
 
 mod files;
@@ -107,7 +108,10 @@ struct ProcessSource {
     took_ns: u64,
     /// Running time when the sleepers were last looked at.
     sleepers_ns: u64,
+    /// The wait of processes is counted.
     delays: bool,
+    /// The kernel has a setting that tells.
+    has_delay_setting: bool,
     told_unreadable: bool,
     told_missing: bool,
     text: Vec<u8>,
@@ -128,6 +132,7 @@ impl ProcessSource {
             took_ns: 0,
             sleepers_ns: 0,
             delays: false,
+            has_delay_setting: false,
             told_unreadable: false,
             told_missing: false,
             text: vec![0; 4096],
@@ -169,6 +174,7 @@ impl CounterSource for ProcessSource {
         self.looks += 1;
         let elapsed_s = context.running_ns.saturating_sub(self.looked_ns) as f64 * 1e-9;
         let (spans, unreadable) = self.look(context);
+        self.find_delays(context);
         self.tell(context, unreadable);
         if self.looks > 1 && elapsed_s > 0.0 {
             let mut busiest = self.threads.look(context, &spans, elapsed_s, !self.known.is_empty());
@@ -207,13 +213,31 @@ impl ProcessSource {
 
     /// What limits the view from the start.
     fn first_words(&mut self, context: &mut TickContext) {
-        let setting = context.roots.proc.join("sys/kernel/task_delayacct");
-        self.delays = read_text(&setting).is_some_and(|text| text != "0");
-        if !self.delays {
+        let setting = delay_setting(context.roots);
+        let text = read_text(&setting);
+        self.has_delay_setting = text.is_some();
+        self.delays = text.is_some_and(|text| text != "0");
+        if self.has_delay_setting && !self.delays {
             let text = format!(
                 "{}: delay accounting is off, so the time that processes wait for I/O is unknown (sysctl \
                  kernel.task_delayacct=1)",
                 setting.display()
+            );
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
+        }
+    }
+
+    /// Where the kernel has no setting (before Linux 5.14), or hides it: delay accounting is on unless the kernel was
+    /// built or started without it, and then every process has waited for exactly nothing.
+    fn find_delays(&mut self, context: &mut TickContext) {
+        if self.delays || self.has_delay_setting {
+            return;
+        }
+        self.delays = self.known.values().any(|known| known.stat.block_delay > 0);
+        if !self.delays && self.looks == 1 {
+            let text = format!(
+                "{}: does not exist here, and no process shows a wait: the time that processes wait for I/O is unknown",
+                delay_setting(context.roots).display()
             );
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
@@ -413,6 +437,11 @@ impl ProcessSource {
             Err(why) => (None, why.kind() == io::ErrorKind::PermissionDenied),
         }
     }
+}
+
+/// Where the kernel says whether it counts how long processes wait (since Linux 5.14).
+fn delay_setting(roots: &Roots) -> PathBuf {
+    roots.proc.join("sys/kernel/task_delayacct")
 }
 
 /// Nothing shows that it did anything: no processor time to a hundredth of a

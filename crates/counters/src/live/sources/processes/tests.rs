@@ -127,6 +127,22 @@ fn without_delay_accounting_the_wait_is_unknown() {
     assert!(watch.says(Note::UNSEEN, "delay accounting is off"));
 }
 
+/// The account is on from the start there; the kernel may have been built or started without it.
+#[test]
+fn before_linux_5_14_a_wait_shows_that_it_is_counted() {
+    for (delay, later, expected) in [(100, 350, Some(0.5)), (0, 0, None)] {
+        let machine = ordinary();
+        machine.remove("proc/sys/kernel/task_delayacct");
+        put(&machine, 7, &Made { delay, ..MADE });
+        let mut watch = machine.watch();
+        watch.tick();
+        put(&machine, 7, &Made { user: 20, delay: later, ..MADE });
+        assert_eq!(row(&watch.tick_after(5.0).processes().unwrap(), 7).block_delay, expected);
+        assert_eq!(watch.says(Note::UNSEEN, "no process shows a wait"), expected.is_none());
+        assert!(!watch.says(Note::UNSEEN, "delay accounting is off"), "there is no such setting");
+    }
+}
+
 #[test]
 fn io_that_cannot_be_read_is_unknown_not_zero() {
     let machine = ordinary();

@@ -196,7 +196,9 @@ fn md(device: &mut Device, folder: &Path) {
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
     device.level = text("level").and_then(|t| RaidLevel::parse(&t));
     device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
-    device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or(0);
+    // a level without redundancy counts no lost member, and says that the array is broken (as in mdstat.rs)
+    let lost = || u32::from(text("array_state").is_some_and(|t| t == "broken"));
+    device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or_else(lost);
     device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");
     // spares and failed members take no part in the load
     let in_use = |member: &PathBuf| read_text(&member.join("slot")).is_some_and(|slot| slot != "none");

@@ -64,6 +64,16 @@ fn a_loop_over_a_file_on_a_disk_is_stacked() {
 }
 
 #[test]
+fn a_broken_array_without_redundancy_lacks_a_member() {
+    let machine = ordinary();
+    machine.disk("md1", "9:1", 5000).put("sys/block/md1/md/level", "raid0\n");
+    machine.put("sys/block/md1/md/array_state", "clean\n");
+    assert_eq!(read(&machine.roots()).device("md1").unwrap().missing, 0);
+    machine.put("sys/block/md1/md/array_state", "broken\n");
+    assert_eq!(read(&machine.roots()).device("md1").unwrap().missing, 1);
+}
+
+#[test]
 fn a_loop_over_fuse_or_memory_is_a_leaf() {
     let machine = ordinary();
     machine.put(
