@@ -1,47 +1,71 @@
 #!/usr/bin/env python3
 """Builds the tests and runs their programs side by side, which `cargo test` does one after another: most of them
-wait for devices, servers and clocks, and leave a processor idle meanwhile.
+wait for devices, servers and clocks, and leave a processor idle meanwhile. A program begins as soon as it is built;
+what is still to be built goes first.
+
+    tests/run_side_by_side.py [--beside COMMAND]...   a command of the shell, run beside the tests once all is built
 
 Everything that was written is printed at the end, program by program. Exit codes: 0 all passed, 1 otherwise.
 """
 
+import argparse
 import concurrent.futures
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# as many programs at once, each with RUST_TEST_THREADS tests; what takes longest begins first
+# as many programs at once, each with RUST_TEST_THREADS tests
 PROGRAMS = 2
 # the library, the program and the tests of each crate; Clippy reads benches and examples (`--tests` would link the
 # benches that are marked as tests)
 TARGETS = ["--lib", "--bins", "--test", "*"]
+BUILD = ["cargo", "test", "--workspace", "--no-run", "--quiet", *TARGETS,
+         "--message-format", "json-render-diagnostics"]
 
 
-def build():
-    """The test programs: (name, command, folder)."""
-    command = ["cargo", "test", "--workspace", "--no-run", "--quiet", *TARGETS,
-               "--message-format", "json-render-diagnostics"]
-    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if built.returncode != 0:
-        sys.exit("the tests do not compile")
-    programs = []
-    for message in map(json.loads, built.stdout.splitlines()):
-        if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
-            folder = os.path.dirname(message["manifest_path"])
-            name = os.path.relpath(message["target"]["src_path"], ROOT)
-            programs.append((name, [message["executable"], "--quiet", "--show-output"], folder))
-    if not programs:
-        sys.exit("cargo named no test programs")
-    # the largest link most of the project, and test most
-    return sorted(programs, key=lambda program: -os.path.getsize(program[1][0]))
+class Queue:
+    """Built programs that wait for their turn; the largest link most of the project, and test most."""
+
+    def __init__(self):
+        self.waiting = []
+        self.closed = False
+        self.changed = threading.Condition()
+
+    def put(self, program):
+        with self.changed:
+            self.waiting.append(program)
+            self.waiting.sort(key=lambda program: program[3])
+            self.changed.notify()
+
+    def close(self):
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+    def get(self):
+        """The next one, or None when all are taken."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.waiting or self.closed)
+            return self.waiting.pop() if self.waiting else None
 
 
-def run(program):
+def test_program(message):
+    """Name, command, folder and size of a test program that cargo built, or None."""
+    message = json.loads(message)
+    if message["reason"] != "compiler-artifact" or not message["profile"]["test"] or not message["executable"]:
+        return None
+    folder = os.path.dirname(message["manifest_path"])
+    name = os.path.relpath(message["target"]["src_path"], ROOT)
+    command = [message["executable"], "--quiet", "--show-output"]
+    return name, command, folder, os.path.getsize(message["executable"])
+
+
+def run(name, command, folder):
     """Runs one as `cargo test` would; its name, exit code, output and seconds."""
-    name, command, folder = program
     environment = dict(os.environ, CARGO_MANIFEST_DIR=folder)
     began = time.monotonic()
     done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -49,20 +73,44 @@ def run(program):
     return name, done.returncode, done.stdout, time.monotonic() - began
 
 
+def work(queue, building, finished):
+    while program := queue.get():
+        name, command, folder, _ = program
+        if building.is_set():
+            command = ["nice", "-n", "10", *command]
+        finished.append(run(name, command, folder))
+
+
 def main():
-    programs = build()
-    if sys.argv[1:] == ["--no-run"]:
-        return 0
-    programs.append(("the examples in documentation", ["cargo", "test", "--workspace", "--doc", "--quiet"], ROOT))
-    failed = []
-    with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
-        for name, code, output, seconds in pool.map(run, programs):
-            print(f"-- {name}: {seconds:.1f} s, exit {code}\n{output}", flush=True)
-            if code != 0:
-                failed.append(name)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--beside", action="append", default=[], metavar="COMMAND")
+    options = parser.parse_args()
+    queue, building, finished = Queue(), threading.Event(), []
+    building.set()
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(PROGRAMS + len(options.beside)) as pool:
+        workers = [pool.submit(work, queue, building, finished) for _ in range(PROGRAMS)]
+        with subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True) as built:
+            for message in built.stdout:
+                program = test_program(message)
+                if program:
+                    queue.put(program)
+        building.clear()
+        finished.append(("the build", built.returncode, "", time.monotonic() - began))
+        if built.returncode == 0:
+            queue.put(("the examples in documentation", ["cargo", "test", "--workspace", "--doc", "--quiet"], ROOT, 0))
+            beside = [pool.submit(run, command, ["nice", "-n", "19", "bash", "-c", command], ROOT)
+                      for command in options.beside]
+        queue.close()
+        for worker in workers:
+            worker.result()
+        finished += [done.result() for done in beside] if built.returncode == 0 else []
+    for name, code, output, seconds in finished:
+        print(f"-- {name}: {seconds:.1f} s, exit {code}\n{output}", flush=True)
+    failed = [name for name, code, _, _ in finished if code != 0]
     for name in failed:
         print(f"failed: {name}")
-    return 1 if failed else 0
+    return 1 if failed or len(finished) < 3 else 0
 
 
 if __name__ == "__main__":
