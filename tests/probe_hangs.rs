@@ -56,8 +56,8 @@ fn reads(device: &str) -> u64 {
     stat.ok().and_then(|stat| stat.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Measures the second of these words for a moment, then the disk hangs. Gives the output, and the time that the end took
-/// from `end` on.
+/// Measures the device that is the second word for a moment, then the disk hangs. Gives the output, and the time that
+/// the end took from `end` on.
 fn hung(bench: &Bench, socket: &str, words: &[&str], end: impl FnOnce(u32)) -> (Output, Duration) {
     let _ = fs::remove_file(bench.path("result.json"));
     let device = words[1];
