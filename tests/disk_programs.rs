@@ -208,8 +208,14 @@ fn detach(disk: &Disk, force: bool) {
     assert!(done.is_some() || force, "it is detached");
 }
 
+/// Writes that a device has completed.
+fn writes(device: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
+    stat.ok().and_then(|stat| stat.split_ascii_whitespace().nth(4)?.parse().ok()).unwrap_or(0)
+}
+
 /// Files that were synced have to be there afterwards.
-fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)) {
+fn write_until_killed(disk: &mut Disk, (device, mount): (&str, &str), whom: impl FnOnce(&mut Disk)) {
     let kept = format!("{mount}/kept");
     fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
     fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
@@ -217,9 +223,11 @@ fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)
     let (folder, busy) = (format!("--directory={mount}"), disk.path("busy"));
     let words = ["--name=w", &folder, "--rw=randwrite", "--bs=4k-64k", "--size=32m", "--numjobs=2", "--fsync=8"];
     let log = format!("--output={}", busy.display());
+    let enough = writes(device) + 300;
     let fio = disk.bench.start("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
     let fio = fio.expect("fio");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // where others keep it busy, ten seconds are enough too
+    let _ = within(|| writes(device) > enough);
     whom(disk);
     kill("-KILL", fio);
 }
@@ -254,7 +262,7 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     tool("mount", &[&device, &mount])?;
     // as a rule it is unmounted by then
     disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
-    write_until_killed(&mut disk, &mount, whom);
+    write_until_killed(&mut disk, (&device, &mount), whom);
     let _ = tool("umount", &["-l", &mount]);
     detach(&disk, true);
     if !more.is_empty() {
