@@ -215,7 +215,7 @@ fn writes(device: &str) -> u64 {
 }
 
 /// Files that were synced have to be there afterwards.
-fn write_until_killed(disk: &mut Disk, (device, mount): (&str, &str), whom: impl FnOnce(&mut Disk)) {
+fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, whom: impl FnOnce(&mut Disk)) {
     let kept = format!("{mount}/kept");
     fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
     fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
@@ -262,7 +262,7 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     tool("mount", &[&device, &mount])?;
     // as a rule it is unmounted by then
     disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
-    write_until_killed(&mut disk, (&device, &mount), whom);
+    write_until_killed(&mut disk, &device, &mount, whom);
     let _ = tool("umount", &["-l", &mount]);
     detach(&disk, true);
     if !more.is_empty() {
