@@ -93,7 +93,7 @@ fn each_disk_of_an_item_has_its_own_command() {
 fn a_log_notes_how_its_host_is_set() {
     let bench = folder("advise_log");
     let log = bench.join("log");
-    let recorded = crate::common::diskwright(&["record", text(&log), "--for", "3s"]);
+    let recorded = crate::common::diskwright(&["record", text(&log), "--every", "500ms", "--for", "2s"]);
     assert!(recorded.status.success(), "{}", said(&recorded));
     let document = success(&advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");

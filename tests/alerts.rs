@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use diskwright_base::{Schema, Series, Tick};
 use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 
-use crate::common::{command, diskwright, folder, said, success, text, until};
+use crate::common::{command, diskwright, folder, interrupt, said, success, text, until};
+use crate::sweep::is_whole;
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-11-21 22:00:00 UTC.
@@ -73,22 +74,14 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
     let hook = std::thread::spawn(move || one_request(&listener));
     let call = format!("echo \"$DISKWRIGHT_ALERT_STATE $DISKWRIGHT_ALERT_ID\" >> {}", text(&out));
     let alerts = format!("--alerts={}", text(&rules));
-    let arguments = [
-        "record",
-        text(&log),
-        "--every",
-        "500ms",
-        "--for",
-        "4s",
-        &alerts,
-        "--on-alert",
-        &call,
-        "--alert-webhook",
-        &url,
-    ];
-    let recorded = diskwright(&[&arguments, without_at_once().as_slice()].concat());
+    let usual = ["record", text(&log), "--every", "200ms", "--for", "60s", &alerts];
+    let told = ["--on-alert", &call, "--alert-webhook", &url];
+    let words = [&usual[..], &told, without_at_once().as_slice()].concat();
+    let recorder = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
+    until("the command has run and a request came", || out.exists() && hook.is_finished());
+    interrupt(&recorder);
+    let recorded = recorder.wait_with_output().expect("an end");
     assert!(recorded.status.success(), "{}", said(&recorded));
-    until("the command has run", || out.exists());
     assert_eq!(fs::read_to_string(&out).expect("the command wrote"), "begin own.always\n");
     let sent: serde_json::Value = serde_json::from_str(&hook.join().expect("a request came")).expect("JSON");
     assert_eq!((sent["schema"].as_str(), sent["id"].as_str()), (Some("diskwright.alert/1"), Some("own.always")));
@@ -109,7 +102,8 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
 fn a_simulated_healthy_server_raises_no_alert() {
     let folder = folder("alerts-healthy");
     let system = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/healthy/server.toml");
-    for seed in ["1", "2"] {
+    let seeds: &[&str] = if is_whole() { &["1", "2"] } else { &["1"] };
+    for &seed in seeds {
         let log = folder.join(seed);
         let words = ["simulate", system, "--seed", seed, "--duration", "600s", "--out", text(&log)];
         let simulated = diskwright(&words);
@@ -150,20 +144,25 @@ fn an_alert_ends_a_watch_with_failure_where_that_was_asked() {
     let alerts = format!("--alerts={}", text(&rules));
     let watch = |more: &[&str]| {
         let arguments = ["watch", "--no-screen", "--every", "500ms", "--for", "4s", &alerts];
-        diskwright(&[&arguments, more, without_at_once().as_slice()].concat())
+        let words = [&arguments, more, without_at_once().as_slice()].concat();
+        command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
     };
-    let failed = watch(&["--fail-on", "own.always"]);
+    // each watches for some seconds: side by side
+    let [failed, passed, wrong, left_out] = [
+        watch(&["--fail-on", "own.always"]),
+        watch(&["--fail-on", "recorder.silent", "--json"]),
+        watch(&["--fail-on", "own.alwys"]),
+        watch(&["--fail-on", "any", "--no-alert", "own.always", "--no-alert", "verdict.stable"]),
+    ]
+    .map(|child| child.wait_with_output().expect("an end"));
     assert_eq!(failed.status.code(), Some(1), "{}", said(&failed));
     assert!(String::from_utf8_lossy(&failed.stdout).contains("alert own.always begins"), "{}", said(&failed));
-    let passed = watch(&["--fail-on", "recorder.silent", "--json"]);
     assert_eq!(passed.status.code(), Some(0), "{}", said(&passed));
     let lines = String::from_utf8_lossy(&passed.stdout).into_owned();
     let first: serde_json::Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
     assert_eq!((first["id"].as_str(), first["state"].as_str()), (Some("own.always"), Some("begin")));
-    let wrong = watch(&["--fail-on", "own.alwys"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(said(&wrong).contains("did you mean `own.always`?"), "{}", said(&wrong));
-    let left_out = watch(&["--fail-on", "any", "--no-alert", "own.always", "--no-alert", "verdict.stable"]);
     assert_eq!(left_out.status.code(), Some(0), "{}", said(&left_out));
 }
 
@@ -222,7 +221,7 @@ fn a_rule_that_shares_the_alert_of_another_ends_a_watch_too() {
     assert_eq!(watch(&["--fail-on", "own.second", "--to", "-90s"]).status.code(), Some(0), "before it queues");
 }
 
-/// Watches a log while a recorder begins to add to it.
+/// Watches a log while a recorder begins to add to it; it records until the watch ends.
 fn watched_before_it_is_recorded(log: &Path, more: &[&str]) -> Output {
     let rules = log.with_extension("toml");
     fs::write(&rules, OWN).expect("a file");
@@ -231,9 +230,13 @@ fn watched_before_it_is_recorded(log: &Path, more: &[&str]) -> Output {
     let words = [&arguments, more, without_at_once().as_slice()].concat();
     let watcher = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
     std::thread::park_timeout(Duration::from_secs(1));
-    let recorded = diskwright(&["record", text(log), "--every", "200ms", "--for", "4s"]);
+    let mut recorder = command(&["record", text(log), "--every", "200ms", "--for", "60s"]);
+    let recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
+    let watched = watcher.wait_with_output().expect("an end");
+    interrupt(&recorder);
+    let recorded = recorder.wait_with_output().expect("an end");
     assert!(recorded.status.success(), "{}", said(&recorded));
-    watcher.wait_with_output().expect("an end")
+    watched
 }
 
 #[test]
@@ -282,9 +285,10 @@ fn watching(log: &Path, more: &[&str]) -> Child {
 #[test]
 fn a_log_that_its_recorder_ended_is_watched_to_its_end_and_no_longer() {
     let log = folder("alerts-ended").join("log");
-    let mut recorder = recorder(&log, &["--for", "4s"]);
+    let mut recorder = recorder(&log, &["--for", "2s"]);
     let followed = watching(&log, &["--fail-on", "recorder.silent"]);
-    let waited = watching(&log, &["--fail-on", "recorder.silent", "--for", "20s"]);
+    // a recorder is silent after ten seconds
+    let waited = watching(&log, &["--fail-on", "recorder.silent", "--for", "15s"]);
     assert!(recorder.wait().expect("an end").success());
     // its last tick is as young as that of a log that is being recorded
     let screen = diskwright(&["watch", text(&log), "--once"]);

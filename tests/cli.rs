@@ -9,12 +9,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{command, diskwright, folder, json, said, text};
+use crate::common::{command, diskwright, folder, interrupt, json, said, text, until};
 
-/// A log of about two seconds of this machine.
+/// A log of about a second of this machine.
 fn recorded(test: &str) -> PathBuf {
     let log = folder(&format!("cli-{test}")).join("log");
-    let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "2s", "--json"]);
+    let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "1s", "--json"]);
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     assert_eq!(json(&done)["schema"], "diskwright.record/1");
     log
@@ -22,7 +22,7 @@ fn recorded(test: &str) -> PathBuf {
 
 #[test]
 fn why_watches_this_machine_and_keeps_the_contract() {
-    let done = diskwright(&["why", "--for", "2s", "--every", "500ms", "--json", "--all-packs"]);
+    let done = diskwright(&["why", "--for", "1s", "--every", "250ms", "--json", "--all-packs"]);
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let verdict = json(&done);
     assert_eq!(verdict["schema"], "diskwright.verdict/1");
@@ -52,14 +52,19 @@ fn why_on_a_terminal_fits_one_screen() {
 #[test]
 fn a_log_is_recorded_marked_shown_judged_and_reported() {
     let log = folder("cli-whole").join("log");
-    let mut recorder = command(&["record", text(&log), "--every", "200ms", "--for", "4s"]).spawn().expect("runs");
+    let mut recorder = command(&["record", text(&log), "--every", "200ms", "--for", "60s"]).spawn().expect("runs");
     wait_for_log(&log, &mut recorder);
     let refused = diskwright(&["record", text(&log), "--for", "1s"]);
     assert_eq!(refused.status.code(), Some(1), "a second recorder");
     assert_eq!(said(&refused).lines().filter(|l| l.starts_with("diskwright: ")).count(), 1, "{}", said(&refused));
     assert_eq!(diskwright(&["mark", text(&log), "the", "<b>index</b>", "build"]).status.code(), Some(0));
-    let beside = diskwright(&["why", text(&log), "--json"]);
-    assert_eq!(beside.status.code(), Some(0), "beside the recorder: {}", said(&beside));
+    let judged = || {
+        let beside = diskwright(&["why", text(&log), "--json"]);
+        assert_eq!(beside.status.code(), Some(0), "beside the recorder: {}", said(&beside));
+        json(&beside)["window"]["ticks"].as_u64()
+    };
+    until("some ticks", || judged() >= Some(8));
+    interrupt(&recorder);
     assert!(recorder.wait().expect("ends").success());
 
     let shown = json(&diskwright(&["show", text(&log), "--counter", "processor.busy", "--json"]));

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -112,13 +112,15 @@ fn fio_verifies_what_it_wrote() {
 fn nbdcopy_brings_back_what_it_took() {
     let Some(disk) = Disk::serve("nbdcopy", &[]) else { return };
     let (there, back) = (disk.path("there"), disk.path("back"));
-    // data with holes between, some of them not where blocks end
+    // data with holes between, some of them not where blocks end; what is zero takes no time to write
     let mut data = vec![0_u8; 480 << 20];
+    let file = fs::File::create(&there).expect("a file");
+    file.set_len(data.len() as u64).expect("its length");
     for start in (0..data.len()).step_by(37_000_001) {
         let end = (start + 1_234_567).min(data.len());
         data[start..end].iter_mut().enumerate().for_each(|(byte, to)| *to = (byte / 3) as u8 | 1);
+        file.write_all_at(&data[start..end], start as u64).expect("written");
     }
-    fs::write(&there, &data).expect("written");
     for connections in ["--connections=1", "--connections=4"] {
         if must("nbdcopy", &[connections, "--flush", &text(&there), &disk.uri()]).is_none() {
             return;
@@ -206,8 +208,14 @@ fn detach(disk: &Disk, force: bool) {
     assert!(done.is_some() || force, "it is detached");
 }
 
+/// Writes that a device has completed.
+fn writes(device: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
+    stat.ok().and_then(|stat| stat.split_ascii_whitespace().nth(4)?.parse().ok()).unwrap_or(0)
+}
+
 /// Files that were synced have to be there afterwards.
-fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)) {
+fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, whom: impl FnOnce(&mut Disk)) {
     let kept = format!("{mount}/kept");
     fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
     fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
@@ -215,9 +223,11 @@ fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)
     let (folder, busy) = (format!("--directory={mount}"), disk.path("busy"));
     let words = ["--name=w", &folder, "--rw=randwrite", "--bs=4k-64k", "--size=32m", "--numjobs=2", "--fsync=8"];
     let log = format!("--output={}", busy.display());
+    let enough = writes(device) + 300;
     let fio = disk.bench.start("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
     let fio = fio.expect("fio");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // where others keep it busy, ten seconds are enough too
+    let _ = within(|| writes(device) > enough);
     whom(disk);
     kill("-KILL", fio);
 }
@@ -252,7 +262,7 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     tool("mount", &[&device, &mount])?;
     // as a rule it is unmounted by then
     disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
-    write_until_killed(&mut disk, &mount, whom);
+    write_until_killed(&mut disk, &device, &mount, whom);
     let _ = tool("umount", &["-l", &mount]);
     detach(&disk, true);
     if !more.is_empty() {

@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::sweep::sweep;
 
 /// Mutations of each seed in a whole sweep, and in a sample of it; `DISKWRIGHT_FUZZ_ROUNDS` asks for another number.
-const ROUNDS: (usize, usize) = (400, 40);
+const ROUNDS: (usize, usize) = (400, 20);
 
 /// A small generator (Marsaglia's xorshift), so that a failure can be repeated
 /// from its round number.

@@ -39,7 +39,7 @@ fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
     let point = folder.join("mnt");
     std::fs::create_dir(&point).expect("a folder");
     // the mount is what it is taken for: a look at it does not come back
-    let Some((asked, _)) = with_silent_mount(text(&point), &["timeout", "-s", "KILL", "2", "stat", "-f", text(&point)])
+    let Some((asked, _)) = with_silent_mount(text(&point), &["timeout", "-s", "KILL", "1", "stat", "-f", text(&point)])
     else {
         return;
     };
@@ -49,7 +49,7 @@ fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
     let log = folder.join("log");
     // somebody waits for it meanwhile
     let record = format!(
-        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?\n\
+        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 250ms --for 2s {}; code=$?\n\
          kill -9 $asks; exit $code",
         text(&point),
         text(&log),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::common::{command, diskwright, folder, json, said, success, text};
 
@@ -16,13 +17,17 @@ fn fixture(path: &str) -> String {
     format!("{}/crates/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A simulated array's log, and the description that it was made of.
-fn simulated(name: &str) -> (String, String) {
-    let folder = folder(name);
-    let (system, log) = (folder.join("system.toml"), folder.join("log"));
-    fs::write(&system, RAID5).expect("written");
-    success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
-    (text(&system).to_owned(), text(&log).to_owned())
+/// A simulated array's log, and the description that it was made of: made once, for tests that only read them.
+fn simulated() -> (String, String) {
+    static MADE: OnceLock<(String, String)> = OnceLock::new();
+    let make = || {
+        let folder = folder("plan-log");
+        let (system, log) = (folder.join("system.toml"), folder.join("log"));
+        fs::write(&system, RAID5).expect("written");
+        success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
+        (text(&system).to_owned(), text(&log).to_owned())
+    };
+    MADE.get_or_init(make).clone()
 }
 
 fn number(value: &Value, path: &str) -> f64 {
@@ -31,7 +36,7 @@ fn number(value: &Value, path: &str) -> f64 {
 
 #[test]
 fn a_log_a_store_and_a_description_are_the_same_load() {
-    let (system, log) = simulated("plan-same-load");
+    let (system, log) = simulated();
     let from = |more: &[&str]| success(&diskwright(&[&["plan", "--demand-only", "--json"], more].concat()));
     let (of_log, of_system) = (from(&["--from", &log]), from(&["--workload", &system]));
     assert_eq!(of_log["schema"], "diskwright.plan/1");
@@ -86,7 +91,7 @@ fn the_load_of_named_devices_alone() {
 
 #[test]
 fn designs_follow_the_load() {
-    let (_, log) = simulated("plan-log-designs");
+    let (_, log) = simulated();
     let answer = success(&diskwright(&[
         "plan",
         "--from",
@@ -107,7 +112,7 @@ fn designs_follow_the_load() {
 
 #[test]
 fn a_change_is_predicted_after_the_models_error() {
-    let (_, log) = simulated("plan-what-if");
+    let (_, log) = simulated();
     let ask =
         |change: &str, more: &[&str]| diskwright(&[&["plan", "--from", &log, "--what-if", change], more].concat());
     let found = success(&ask("raid5 to raid10", &["--json"]));
@@ -161,7 +166,7 @@ fn remedies_have_what_they_are_predicted_to_bring() {
 
 #[test]
 fn credits_are_replayed_along_the_log() {
-    let (_, log) = simulated("plan-credits");
+    let (_, log) = simulated();
     let ask = |volume: &str, more: &[&str]| {
         diskwright(&[&["plan", "--from", &log, "--volume", volume, "--json"], more].concat())
     };
@@ -236,7 +241,7 @@ fn logs_of_other_tools_and_traces_are_loads() {
 
 #[test]
 fn a_fleet_is_one_purchase_list() {
-    let (_, log) = simulated("plan-fleet");
+    let (_, log) = simulated();
     let idle = Path::new(&log).with_file_name("not-there");
     let found = success(&diskwright(&[
         "plan",

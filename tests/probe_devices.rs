@@ -15,10 +15,13 @@ const WRITE: &str = "commit";
 fn guarded(bench: &Bench, device: &str, why: &str) {
     bench.refused(&[READ, device], device, &[why, "use --live"]);
     bench.measures(&[READ, device, "--live", "--brake", "60s"]);
-    for said in [&[][..], &["--live"], &["--destroy-data-on", device], &["--live", "--destroy-data-on", device]] {
-        let arguments = [&[WRITE, device], said].concat();
-        bench.refused(&arguments, device, &[why, "no option allows writing to it"]);
-    }
+    let all: [&[&str]; 4] = [
+        &[WRITE, device],
+        &[WRITE, device, "--live"],
+        &[WRITE, device, "--destroy-data-on", device],
+        &[WRITE, device, "--live", "--destroy-data-on", device],
+    ];
+    bench.all_refused(&all, device, &[why, "no option allows writing to it"]);
 }
 
 #[test]

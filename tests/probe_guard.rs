@@ -17,10 +17,14 @@ const WRITE: &str = "commit";
 /// No word makes it write; the bytes of `data` stay.
 fn kept(bench: &Bench, target: &str, data: &Path, why: &[&str]) {
     let data = data.display().to_string();
-    for said in [&[][..], &["--live"], &["--destroy-data-on", target], &["--live", "--destroy-data-on", target]] {
-        let expected = [why, &["no option allows writing to it"]].concat();
-        bench.refused(&[&[WRITE, target], said].concat(), &data, &expected);
-    }
+    let expected = [why, &["no option allows writing to it"]].concat();
+    let all: [&[&str]; 4] = [
+        &[WRITE, target],
+        &[WRITE, target, "--live"],
+        &[WRITE, target, "--destroy-data-on", target],
+        &[WRITE, target, "--live", "--destroy-data-on", target],
+    ];
+    bench.all_refused(&all, &data, &expected);
 }
 
 /// It is written to when its name is typed.

@@ -50,14 +50,24 @@ fn order(socket: &str, what: &str) {
     tool(PROGRAM, &["disk", what, "disk", "--socket", socket]).expect("obeyed");
 }
 
-/// Measures for a moment, then the disk hangs. Gives the output, and the time that the end took
-/// from `end` on.
+/// Reads that a device has completed.
+fn reads(device: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
+    stat.ok().and_then(|stat| stat.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Measures the device that is the second word for a moment, then the disk hangs. Gives the output, and the time that
+/// the end took from `end` on.
 fn hung(bench: &Bench, socket: &str, words: &[&str], end: impl FnOnce(u32)) -> (Output, Duration) {
     let _ = fs::remove_file(bench.path("result.json"));
+    let device = words[1];
+    // more than it reads before it measures
+    let enough = reads(device) + 500;
     let words = [words, &["--for", "60s", "-o", "result.json"]].concat();
     let mut command = bench.command(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    std::thread::sleep(Duration::from_millis(2500));
+    // on a disk that others keep busy, ten seconds are enough too
+    let _ = within(|| reads(device) > enough);
     order(socket, "hang");
     std::thread::sleep(Duration::from_millis(500));
     let begun = Instant::now();

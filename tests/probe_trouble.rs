@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::common::said;
 
 use crate::devices::{Bench, skip, tool, within};
+use crate::sweep::sweep;
 use serde_json::Value;
 
 /// The result that was kept.
@@ -266,10 +267,13 @@ fn nothing_is_made_among_devices() {
         assert!(said.contains(path) && said.contains("no file is created in /dev, /proc or /sys"), "{words:?}: {said}");
         assert!(!std::path::Path::new(path).exists(), "{words:?}");
     };
-    for path in ["/dev/diskwright-nope", "/proc/diskwright-nope", "/sys/diskwright-nope"] {
-        for id in &ids {
-            refused(&["probe", id, path, "--for", "50ms", "--size", "1MB", "--forget"], path);
-        }
+    let paths = ["/dev/diskwright-nope", "/proc/diskwright-nope", "/sys/diskwright-nope"];
+    // each suite at one of them, in a whole sweep at all
+    for number in sweep(ids.len() * paths.len(), ids.len()) {
+        let (id, path) = (ids[number / paths.len()], paths[number % paths.len()]);
+        refused(&["probe", id, path, "--for", "50ms", "--size", "1MB", "--forget"], path);
+    }
+    for path in paths {
         let target = folder.path().join("target").display().to_string();
         refused(&["probe", "quick", &target, "--for", "50ms", "--size", "1MB", "--forget", "-o", path], path);
     }

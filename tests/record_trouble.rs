@@ -144,19 +144,19 @@ fn a_log_whose_disk_stands_still_has_every_tick_of_that_time() {
     let recorder = Recorder::start(&folder, &log, "200ms");
     disk.freeze();
     let from = *look(&log).0.last().expect("ticks");
-    wait(Duration::from_secs(5));
+    wait(Duration::from_secs(3));
     disk.thaw();
-    let to = from + 5_000_000_000;
+    let to = from + 3_000_000_000;
     until("ticks behind it", || look(&log).0.last().is_some_and(|last| *last > to));
     recorder.interrupt();
     let (code, answer, said) = recorder.end();
     assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{said}");
     let (times, notes) = look(&log);
     assert_eq!(answer["ticks"], Value::from(times.len()));
-    // 25, less what a busy machine delays
+    // 15, less what a busy machine delays
     let meanwhile: Vec<i64> = times.iter().copied().filter(|time| (from..to).contains(time)).collect();
     let late = answer["ticks_late"].as_u64().expect("a number") as usize;
-    assert!(meanwhile.len() + 10 * late >= 24 && meanwhile.len() > 5, "{} ticks, {late} late", meanwhile.len());
+    assert!(meanwhile.len() + 10 * late >= 14 && meanwhile.len() > 5, "{} ticks, {late} late", meanwhile.len());
     assert!(notes.iter().all(|note| !note.text.contains("were lost")), "{notes:?}");
     for (name, field) in [("why", "/window/ticks"), ("show", "/ticks")] {
         let done = diskwright(&[name, text(&log), "--json"]);

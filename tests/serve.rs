@@ -181,6 +181,10 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     let end = |second: i64| ((START + second * SECOND) / 1_000_000) as f64;
     let before = served.json("/api/host?host=0");
     assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
+    // an end that the user set stays the end, however long others are followed
+    let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
+    let ended = Served::start(&[text(&log), "--to", &until_then]);
+    ended.read_all(0);
     // with other series, as after an update
     let recorder = go_on(&log, "sdb");
     let state = || {
@@ -193,12 +197,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     assert_eq!(state(), (true, Some(end(TICKS + 65))));
     recorder.close().expect("closed");
     until("the end of the log", || state() == (false, Some(end(TICKS + 65))));
-    // an end that the user set stays the end
-    let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
-    let served = Served::start(&[text(&log), "--to", &until_then]);
-    served.read_all(0);
-    std::thread::park_timeout(Duration::from_secs(3));
-    let host = served.json("/api/host?host=0");
+    let host = ended.json("/api/host?host=0");
     assert_eq!((&host["live"], host["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS - 100))));
 }
 
@@ -512,7 +511,11 @@ fn a_reader_that_comes_back_gets_what_it_missed_once() {
     served.read_all(0);
     let mut seen: Vec<f64> = Vec::new();
     let mut last = String::new();
-    for _ in 0..3 {
+    for turn in 0..3 {
+        if turn > 0 {
+            // away for a while
+            let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 700_000_000 });
+        }
         let mut reader = BufReader::new(served.connect());
         let more = if last.is_empty() { String::new() } else { format!("Last-Event-ID: {last}\r\n") };
         let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n{more}\r\n", served.address);
@@ -531,8 +534,6 @@ fn a_reader_that_comes_back_gets_what_it_missed_once() {
                 frames += 1;
             }
         }
-        // away for a while
-        let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 700_000_000 });
     }
     assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "no tick comes twice: {seen:?}");
     let apart = seen.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);

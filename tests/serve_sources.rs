@@ -169,7 +169,7 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
     let Some(store) = RunningStore::start(&place.join("data")) else { return };
     let recorder = |host: &str| {
         let words =
-            ["record", "--remote-write", &store.url, "--instance", host, "--every", "1s", "--for", "15s", "--json"];
+            ["record", "--remote-write", &store.url, "--instance", host, "--every", "1s", "--for", "10s", "--json"];
         command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs")
     };
     let both = ["web1", "db1"].map(recorder);

@@ -4,11 +4,15 @@
 /// Seed of every sample.
 const SEED: u64 = 16;
 
+/// Whether all of each sweep is asked for.
+pub fn is_whole() -> bool {
+    std::env::var_os("DISKWRIGHT_SWEEP").is_some_and(|value| value == "all")
+}
+
 /// Numbers below `count` in ascending order: one drawn from each of `sample` equal parts, so that no part is
 /// left out, and the first and the last; all of them in a whole sweep.
 pub fn sweep(count: usize, sample: usize) -> Vec<usize> {
-    let is_whole = std::env::var_os("DISKWRIGHT_SWEEP").is_some_and(|value| value == "all");
-    if is_whole || count <= sample {
+    if is_whole() || count <= sample {
         return (0..count).collect();
     }
     let edge = |part: usize| part * count / sample;

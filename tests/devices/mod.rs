@@ -196,9 +196,14 @@ impl Bench {
 
     /// It says all this, ends with 1, and the data stays as it was.
     pub fn refused(&self, arguments: &[&str], data: &str, expected: &[&str]) {
+        self.all_refused(&[arguments], data, expected);
+    }
+
+    /// The same of several: a sum over the data takes as long as a refusal.
+    pub fn all_refused(&self, all: &[&[&str]], data: &str, expected: &[&str]) {
         let before = sum(data);
-        self.fails(arguments, expected);
-        assert_eq!(sum(data), before, "{arguments:?} changed {data}");
+        all.iter().for_each(|arguments| self.fails(arguments, expected));
+        assert_eq!(sum(data), before, "one of {all:?} changed {data}");
     }
 
     /// It says all this and ends with 1.

@@ -234,18 +234,37 @@ impl Recording {
         frame
     }
 
-    /// Ids of the rules of a pack that find something in it.
-    pub fn findings(&self, pack: &Pack) -> BTreeSet<String> {
+    /// What judges take of it.
+    pub fn input(&self) -> JudgeInput {
         assert!(self.unknown.is_empty(), "unknown keys: {:?}", self.unknown);
         let options = JudgeOptions {
             role: self.roles.as_ref().and_then(|roles| roles.first().cloned()),
             expected: Some((START, START + self.ticks() as i64 * self.tick())),
             ceilings: self.ceilings(),
         };
-        let mut judge = Judge::new(vec![pack.clone()], options);
         let topology = serde_json::to_string(&self.topology()).expect("a topology is JSON");
-        judge.note(&Note::new(START, Note::TOPOLOGY, topology));
-        judge.frame(&self.frame());
+        JudgeInput { options, topology: Note::new(START, Note::TOPOLOGY, topology), frame: self.frame() }
+    }
+
+    /// Ids of the rules of a pack that find something in it.
+    fn findings(&self, pack: &Pack) -> BTreeSet<String> {
+        self.input().findings(pack)
+    }
+}
+
+/// A recording as a judge takes it, made once for many judges.
+pub struct JudgeInput {
+    options: JudgeOptions,
+    topology: Note,
+    frame: Frame,
+}
+
+impl JudgeInput {
+    /// Ids of the rules of a pack that find something in it.
+    pub fn findings(&self, pack: &Pack) -> BTreeSet<String> {
+        let mut judge = Judge::new(vec![pack.clone()], self.options.clone());
+        judge.note(&self.topology);
+        judge.frame(&self.frame);
         let verdicts = judge.finish();
         verdicts[0].findings.iter().map(|finding| finding.rule.clone()).collect()
     }

@@ -33,3 +33,5 @@ mod workload_systems;
 
 #[path = "common/random_system.rs"]
 mod random_system;
+#[path = "../../../tests/sweep.rs"]
+mod sweep;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::sweep::sweep;
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Io;
@@ -380,35 +381,43 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
         (ArrayLevel::Raid01, 4),
     ];
     let kinds = [(0.0, 4096), (0.3, 65_536), (0.7, 8192), (1.0, 262_144)];
+    let devices = drives.map(|drive| catalogue::find(drive).expect("in the catalogue").device().expect("possible"));
+    // each drive in each level with one of the kinds, in a whole sweep with all
+    let sets = drives.len() * levels.len();
+    let numbers = sweep(sets * kinds.len(), sets);
     let mut tried = 0;
-    for drive in drives {
-        let device = catalogue::find(drive).expect("in the catalogue").device().expect("possible");
-        for ((level, members), (read_share, bytes)) in
-            levels.into_iter().flat_map(|level| kinds.into_iter().map(move |kind| (level, kind)))
-        {
-            let found = at_many_rates((&device, level, members, read_share, bytes));
-            for pair in found.windows(2) {
-                let [(low, sooner), (high, later)] = [pair[0], pair[1]];
-                let [sooner, later] = [sooner, later].map(|response| response.unwrap_or(f64::INFINITY));
-                let of = format!("{drive} {level} {read_share} {bytes}");
-                assert!(sooner <= later * 1.0001, "{of}: {sooner} s at {low}/s, {later} s at {high}/s");
-                tried += 1;
-            }
-            let keeps_up = found.iter().filter(|(_, response)| response.is_some()).count();
-            assert!(keeps_up > 5 && keeps_up < found.len(), "{drive} {level} {read_share}: {keeps_up}");
+    for number in &numbers {
+        let (set, (read_share, bytes)) = (number / kinds.len(), kinds[number % kinds.len()]);
+        let (drive, (level, members)) = (set / levels.len(), levels[set % levels.len()]);
+        let found = at_many_rates((&devices[drive], level, members, read_share, bytes));
+        let of = format!("{} {level} {read_share} {bytes}", drives[drive]);
+        for pair in found.windows(2) {
+            let [(low, sooner), (high, later)] = [pair[0], pair[1]];
+            let [sooner, later] = [sooner, later].map(|response| response.unwrap_or(f64::INFINITY));
+            assert!(sooner <= later * 1.0001, "{of}: {sooner} s at {low}/s, {later} s at {high}/s");
+            tried += 1;
         }
+        let keeps_up = found.iter().filter(|(_, response)| response.is_some()).count();
+        assert!(keeps_up > 5 && keeps_up < found.len(), "{of}: {keeps_up}");
     }
-    assert!(tried > 3000, "{tried}");
+    assert!(numbers.len() >= sets && tried > 20 * numbers.len(), "{tried}");
 }
 
 /// Rates and responses: up to what it keeps up with, close below that, and beyond.
 fn at_many_rates(asked: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
-    let growing: Vec<f64> = (0..70).map(|step| 1.25f64.powi(step)).collect();
-    let too_much = growing.iter().copied().find(|rate| at_rate(asked, *rate).is_none()).expect("a limit");
-    let below = growing.iter().copied().filter(|rate| *rate <= too_much);
+    let with_response = |rate: f64| (rate, at_rate(asked, rate));
+    let mut found: Vec<(f64, Option<f64>)> = Vec::new();
+    let too_much = loop {
+        let (rate, response) = with_response(1.25f64.powi(found.len() as i32));
+        found.push((rate, response));
+        if response.is_none() {
+            break rate;
+        }
+        assert!(found.len() < 70, "no limit up to {rate}/s");
+    };
     let near = (0..20).map(|step| too_much / 1.25 * (0.8 + 0.02 * f64::from(step)));
-    let beyond = (1..12).map(|times| too_much * f64::from(times));
-    let mut found: Vec<_> = below.chain(near).chain(beyond).map(|rate| (rate, at_rate(asked, rate))).collect();
+    let beyond = (2..12).map(|times| too_much * f64::from(times));
+    found.extend(near.chain(beyond).map(with_response));
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     found
 }

@@ -1,7 +1,7 @@
 //! Suites on made-up devices.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use super::*;
@@ -123,10 +123,16 @@ fn with_members(room: u64) -> Settings {
     Settings { members, ..settings(room) }
 }
 
+/// What each suite gives on a plain device: all are run once, for every test that looks at it.
+fn on_plain_devices() -> &'static [(Vec<RunResult>, Vec<SuiteRemark>)] {
+    static FOUND: OnceLock<Vec<(Vec<RunResult>, Vec<SuiteRemark>)>> = OnceLock::new();
+    let of = |suite: &&Suite| on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
+    FOUND.get_or_init(|| SUITES.iter().map(of).collect())
+}
+
 #[test]
 fn every_suite_runs_on_a_plain_device_and_explains_itself() {
-    for suite in SUITES {
-        let (runs, remarks) = on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
+    for (suite, (runs, remarks)) in SUITES.iter().zip(on_plain_devices()) {
         assert!(!runs.is_empty(), "{}", suite.id);
         assert!(!remarks.is_empty(), "{} says nothing", suite.id);
         assert!(suite.explain.len() > 40 && suite.good.len() > 20, "{}", suite.id);
@@ -136,7 +142,7 @@ fn every_suite_runs_on_a_plain_device_and_explains_itself() {
         assert_eq!(names.len(), runs.len(), "{}: two runs of one name", suite.id);
         assert_eq!(super::suite(suite.id).map(|s| s.id), Some(suite.id));
         // a remark is a sentence that goes on from its number; ids are for programs
-        for remark in &remarks {
+        for remark in remarks {
             let plain = remark.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             assert!(plain && remark.text.len() > 10 && !remark.text.contains("NaN"), "{}: {remark:?}", suite.id);
             assert_eq!(remark.value.is_some(), remark.unit.is_some(), "{}: {remark:?}", suite.id);
@@ -146,8 +152,8 @@ fn every_suite_runs_on_a_plain_device_and_explains_itself() {
 
 #[test]
 fn a_suite_that_writes_nothing_is_never_allowed_to() {
-    for suite in SUITES.iter().filter(|s| s.writes == Writes::Never) {
-        let (runs, _) = on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
+    let all = SUITES.iter().zip(on_plain_devices());
+    for (suite, (runs, _)) in all.filter(|(suite, _)| suite.writes == Writes::Never) {
         assert!(runs.iter().all(|r| r.writes.is_none()), "{}", suite.id);
     }
     // and those that may write do not where it is not allowed
@@ -160,10 +166,8 @@ fn a_suite_that_writes_nothing_is_never_allowed_to() {
 
 #[test]
 fn the_time_of_every_suite_is_known_before_it_starts() {
-    for suite in SUITES {
-        let set = with_members(64 * MIB);
-        let planned = plan(suite, &set);
-        let (runs, _) = on_places(suite, set, |_| FakeDevice::steady(4, 2_000_000));
+    for (suite, (runs, _)) in SUITES.iter().zip(on_plain_devices()) {
+        let planned = plan(suite, &with_members(64 * MIB));
         assert!(planned.runs as usize >= runs.len(), "{}: {planned:?} for {}", suite.id, runs.len());
         assert!(planned.seconds > 0.0 && planned.seconds < 600.0, "{}: {planned:?}", suite.id);
     }
