@@ -99,13 +99,13 @@ def main():
         finished.append(("the build", built.returncode, "", time.monotonic() - began))
         if built.returncode == 0:
             queue.put(("the examples in documentation", ["cargo", "test", "--workspace", "--doc", "--quiet"], ROOT, 0))
-            beside = [pool.submit(run, command, ["nice", "-n", "19", "bash", "-c", command], ROOT)
-                      for command in options.beside]
+            beside = [pool.submit(run, command, ["bash", "-c", command], ROOT) for command in options.beside]
         queue.close()
         for worker in workers:
             worker.result()
         finished += [done.result() for done in beside] if built.returncode == 0 else []
-    for name, code, output, seconds in finished:
+    # what failed comes last, where people look
+    for name, code, output, seconds in sorted(finished, key=lambda program: program[1] != 0):
         print(f"-- {name}: {seconds:.1f} s, exit {code}\n{output}", flush=True)
     failed = [name for name, code, _, _ in finished if code != 0]
     for name in failed:
