@@ -56,7 +56,7 @@ impl Observation {
     pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         let stands_on = |upper: &str, lower: &str| {
-            upper != lower && self.topology.as_ref().is_some_and(|t| t.leaves(upper).contains(&lower))
+            upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
         };
         let stacked = |name: &str| {
             let device = self.topology.as_ref().and_then(|t| t.device(name));

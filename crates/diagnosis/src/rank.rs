@@ -86,7 +86,7 @@ pub(crate) fn place(
     };
     let mut sets = topology.sets_over(instance).into_iter();
     let whole = sets.find(|set| {
-        let members = topology.leaves(&set.name);
+        let members = topology.disks_under(&set.name);
         members.len() > 1 && members.iter().all(|m| same.contains(m))
     });
     whole.map_or_else(|| instance.to_owned(), |set| set.name.clone())
