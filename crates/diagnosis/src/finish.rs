@@ -10,7 +10,7 @@ use crate::advice::{Advice, LoadFacts};
 use crate::culprits::BlamedDisk;
 use crate::observation::Observation;
 use crate::origin::MissingCounters;
-use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
+use crate::outcome::{RuleOutcome, are_apart, episodes, finding, is_elsewhere, lead, outcomes, relate};
 use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::scene::group_on_device;
@@ -28,15 +28,15 @@ const QUOTA: &str = "cgroup.cpu_";
 pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
     let pack = &seen.packs[pack_at];
     let all = outcomes(seen, pack_at);
-    let (held, aside) = relate(&all);
+    let (held, aside) = relate(seen, &all);
     let mut findings: Vec<Finding> = held.iter().filter_map(|o| finding(seen, o)).collect();
     sort(&mut findings);
     let ranking = ranking(findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), score(f.weight, f.share))));
     let unjudged = unjudged(seen, pack_at, &all);
-    let bottleneck = match choose(&ranking) {
-        Bottleneck::None if crate::certainty::unsettled(seen, pack_at, &findings, &unjudged) => Bottleneck::Unknown,
-        chosen => chosen,
-    };
+    let apart = are_apart(held.iter().copied(), |memory, disk| is_elsewhere(seen, memory, disk));
+    let is_open = || crate::certainty::unsettled(seen, pack_at, &findings, &unjudged);
+    let bottleneck = Some(choose(&ranking, apart)).filter(|b| *b != Bottleneck::None || !is_open());
+    let bottleneck = bottleneck.unwrap_or(Bottleneck::Unknown);
     findings.sort_by_key(|f| f.bottleneck != bottleneck);
     let first = findings.first().filter(|f| f.bottleneck == bottleneck && bottleneck != Bottleneck::None);
     let instance = first.map_or(String::new(), |first| instance(seen, first, &findings));
@@ -45,7 +45,7 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
     let told = first.map(|first| (first.rule.as_str(), first.title.as_str()));
     let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged, told };
     let phases = if pack_at == 0 { crate::phases::phases(seen, pack_at, &all, &whole) } else { Vec::new() };
-    let ruled_out = ruled_out(seen, pack_at, &all, bottleneck, &ranking, &set_aside);
+    let ruled_out = ruled_out(seen, pack_at, &all, (bottleneck, apart), &ranking, &set_aside);
     let mut certainty_limits = crate::certainty::limits(seen, pack_at, &unjudged, bottleneck);
     if pack.rules.iter().any(Rule::sleeps_without_ceiling) {
         certainty_limits.extend(crate::profiles::remarks(seen, &disks_near(&all)));
@@ -72,7 +72,7 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
         advice: advice(seen, pack_at, bottleneck, &findings),
         instance,
         findings,
-        episodes: episodes(&all),
+        episodes: episodes(seen, &all),
         set_aside,
         ruled_out,
         missing: MissingCounters::of(&unjudged, seen.notes.source),
@@ -258,7 +258,7 @@ fn ruled_out(
     seen: &Observation,
     pack: usize,
     all: &[RuleOutcome<'_>],
-    chosen: Bottleneck,
+    (chosen, apart): (Bottleneck, bool),
     ranking: &[Rank],
     set_aside: &[SetAsideFinding],
 ) -> Vec<Exclusion> {
@@ -278,7 +278,7 @@ fn ruled_out(
             continue;
         }
         let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker(rank, ranking.first(), chosen),
+            Some(rank) => weaker(rank, ranking.first(), chosen, apart),
             None => nearest(seen, &judged),
         };
         if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
@@ -290,12 +290,15 @@ fn ruled_out(
     list
 }
 
-fn weaker(rank: &Rank, best: Option<&Rank>, chosen: Bottleneck) -> String {
+fn weaker(rank: &Rank, best: Option<&Rank>, chosen: Bottleneck, apart: bool) -> String {
     let rules = rank.findings.join(", ");
     let best = best.map_or(0.0, |b| b.score);
     match chosen {
         Bottleneck::None | Bottleneck::Unknown => {
             format!("too weak to blame: {rules} ({:.2}, at least {LEAST_SCORE} needed)", rank.score)
+        }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && apart => {
+            format!("a bottleneck of its own, on a disk that the cgroup short of memory hardly uses: {rules}")
         }
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
             format!("paging looks like this: {rules} held too, but memory is judged first")

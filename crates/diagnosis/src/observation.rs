@@ -10,11 +10,15 @@ use crate::askers::Askers;
 use crate::culprits::Culprits;
 use crate::grid::WindowGrid;
 use crate::notes::VerdictNotes;
+use crate::program::GROUPS;
 use crate::rule::{Pack, Rule};
 use crate::scene::{SchemaIndex, group_on_device};
 use crate::states::States;
 use crate::stream::RuleProgress;
 use crate::window::WindowState;
+
+/// Share of a cgroup's bytes below which it leaves a disk alone: ours.
+const LEAST_ON_DISK: f64 = 0.05;
 
 /// A window as it was seen, and by what packs it is judged.
 pub(crate) struct Observation {
@@ -77,5 +81,20 @@ impl Observation {
             .filter(|(_, (_, all))| *all > 0.0)
             .map(|(path, (on, all))| (path, (on / all).min(1.0)))
             .collect()
+    }
+
+    /// True where the log shows that a cgroup leaves a disk alone: what it reads and writes goes to others, and no
+    /// swap space is on this one. What is not known of its I/O may be with the disk.
+    pub fn leaves_alone(&self, group: &str, disk: &str) -> bool {
+        let Some(topology) = self.topology.as_ref().filter(|_| self.states.groups.len() < GROUPS) else {
+            return false;
+        };
+        let on_disk =
+            |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
+        let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
+        let path = group_on_device(group).map_or(group, |(path, _)| path);
+        let mut devices = self.states.groups.keys().filter_map(|instance| group_on_device(instance));
+        let is_unknown = devices.any(|(of, device)| of == path && topology.device(device).is_none());
+        !may_swap && !is_unknown && self.groups_on(disk).get(path).is_some_and(|share| *share < LEAST_ON_DISK)
     }
 }

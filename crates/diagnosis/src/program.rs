@@ -56,7 +56,7 @@ const SIGNS: [&str; 8] = [
 ];
 
 /// Cgroups with a device that are followed to tell who uses it, at most.
-const GROUPS: usize = 256;
+pub(crate) const GROUPS: usize = 256;
 /// Objects of which a machine may have none, so that a log without them lacks nothing.
 const NOTHING_TO_LACK: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
 

@@ -225,3 +225,16 @@ fn the_contract_has_its_fields() {
         "The disk sda is the bottleneck: it is so (average queue length 3 requests, limit 2; 100 % of 20 s).";
     assert_eq!(verdict.sentence, expected);
 }
+
+#[test]
+fn an_episode_is_not_hidden_by_another_disks() {
+    let queue = |of: f64| move |i: usize| if (100..200).contains(&i) { of } else { 0.1 };
+    let recording = Recording::new(1200)
+        .with("physical_disk.avg_queue_length", "sda", queue(3.0))
+        .with("physical_disk.avg_queue_length", "sdb", queue(1.5));
+    let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
+                 [[rule]]\nid = 's'\nall = [{ counter = 'avg_queue_length', above = 1 }]\nnone = ['r']\n";
+    let episodes = recording.by(rules).episodes;
+    let told: Vec<(&str, &str)> = episodes.iter().map(|e| (e.rule.as_str(), e.instance.as_str())).collect();
+    assert_eq!(told, [("r", "sda"), ("s", "sdb")]);
+}
