@@ -1,6 +1,7 @@
 //! The verdict put together: what ranking, certainty, phases and trends make of what a judge
 //! saw, and the words for it.
 
+use diskwright_base::DeviceKind;
 use diskwright_base::moment::rfc3339;
 use diskwright_base::units::length;
 
@@ -108,7 +109,13 @@ fn span(seen: &Observation) -> WatchWindow {
 /// Who asked the blamed disk for what; nothing without a trace.
 fn asked(seen: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
     let disk = first.filter(|finding| finding.object == "physical_disk");
-    disk.map(|finding| seen.askers.of(&finding.instance, &seen.culprits.written())).unwrap_or_default()
+    let of = |finding: &Finding| {
+        let device = seen.topology.as_ref().and_then(|topology| topology.device(&finding.instance));
+        let node = device.filter(|device| device.kind == DeviceKind::Multipath);
+        let paths = node.map_or(&[][..], |node| node.below.as_slice());
+        seen.askers.of_paths(&finding.instance, paths, &seen.culprits.written())
+    };
+    disk.map(of).unwrap_or_default()
 }
 
 /// Who does it: of a blamed disk those who use it, as far as the log can tell.
