@@ -271,12 +271,23 @@ fn explained_by(seen: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &Rule
 }
 
 /// Whether what a rule tells at its instance can be why another holds where it does. One on the same object explains
-/// only what it says of the same instance, and one on another object everything that is not elsewhere.
+/// only what it says of the same instance (of an array also what its disks show), and one on another object everything
+/// that is not elsewhere.
 fn reaches(seen: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
     if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
         return other.stream.instance == outcome.stream.instance;
     }
-    !is_elsewhere(seen, other, outcome)
+    are_related(seen, other, outcome) && !is_elsewhere(seen, other, outcome)
+}
+
+/// False of rules on disks and arrays whose instances have no disk in common.
+pub(crate) fn are_related(seen: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+    let (a, b) = (one.stream.instance.as_str(), other.stream.instance.as_str());
+    let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
+    let Some(topology) = seen.topology.as_ref().filter(|_| of_disks && !a.is_empty() && !b.is_empty()) else {
+        return true;
+    };
+    a == b || topology.stands_on(a, b) || topology.stands_on(b, a)
 }
 
 /// True where memory is short in a cgroup that leaves a disk alone: it is not why that disk is busy.

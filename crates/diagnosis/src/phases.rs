@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use crate::certainty::{lowered, plain, rounded};
 use crate::grid::WindowGrid;
 use crate::observation::Observation;
-use crate::outcome::{RuleOutcome, are_apart, is_elsewhere, is_short_group};
+use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_short_group};
 use crate::rank::{WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, VerdictPhase};
@@ -157,7 +157,8 @@ impl<'a> PhaseTimeline<'a> {
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
         let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
             let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
-            by.object != "cgroup" || of_rule.any(|o| !self.is_elsewhere(o, of))
+            let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
+            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_elsewhere(o, of))
         };
         let explained = |of: &RuleOutcome<'_>| {
             of.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|by| {

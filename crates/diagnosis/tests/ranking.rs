@@ -238,3 +238,20 @@ fn an_episode_is_not_hidden_by_another_disks() {
     let told: Vec<(&str, &str)> = episodes.iter().map(|e| (e.rule.as_str(), e.instance.as_str())).collect();
     assert_eq!(told, [("r", "sda"), ("s", "sdb")]);
 }
+
+#[test]
+fn a_disk_explains_nothing_of_an_array_that_it_is_not_in() {
+    let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
+                 [[rule]]\nid = 's'\nwhich = 'set'\nnone = ['r']\n\
+                 all = [{ counter = 'avg_queue_length', above = 0.5 }]\n";
+    let mut topology = array(2, DeviceClass::Flash, RaidLevel::Raid0);
+    topology.devices.push(device("sdc", DeviceClass::Flash, &[], None));
+    let found = |queues: [f64; 3]| {
+        let disks = ["sda", "sdb", "sdc"].into_iter().zip(queues);
+        let recording = disks.fold(Recording::new(20), |r, (name, queue)| r.disk(name, 100.0, queue / 100.0, 1.0));
+        let verdict = recording.topology(topology.clone()).by(rules);
+        verdict.findings.iter().any(|f| f.rule == "s" && f.instance == "md0")
+    };
+    assert!(found([1.0, 1.0, 3.0]), "its own disks show nothing of it");
+    assert!(!found([3.0, 1.0, 0.1]), "one of its disks explains it");
+}
