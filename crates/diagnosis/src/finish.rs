@@ -11,7 +11,7 @@ use crate::advice::{Advice, LoadFacts};
 use crate::culprits::BlamedDisk;
 use crate::observation::Observation;
 use crate::origin::MissingCounters;
-use crate::outcome::{RuleOutcome, are_apart, episodes, finding, is_elsewhere, lead, outcomes, relate};
+use crate::outcome::{QUOTA, RuleOutcome, are_apart, episodes, finding, is_elsewhere, lead, outcomes, relate};
 use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::scene::group_on_device;
@@ -22,8 +22,6 @@ use crate::words::{Approach, approach, label, one_thread, sentence};
 const REASONS: usize = 3;
 /// What tells of one thread among several processors.
 const ONE_THREAD: &str = "system.busiest_thread";
-/// How the counters of a cgroup's quota of processor time begin.
-const QUOTA: &str = "cgroup.cpu_";
 
 /// The verdict of one pack.
 pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {

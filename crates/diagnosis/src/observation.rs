@@ -58,6 +58,14 @@ impl Observation {
     /// Of each cgroup whose I/O is accounted by device: the share of its bytes
     /// that goes to a device, or to one that stands on it.
     pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
+        self.on_device(device, self.states.groups.iter())
+    }
+
+    fn on_device<'a>(
+        &self,
+        device: &str,
+        groups: impl Iterator<Item = (&'a String, &'a Vec<usize>)>,
+    ) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         let stands_on = |upper: &str, lower: &str| {
             upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
@@ -66,7 +74,7 @@ impl Observation {
             let device = self.topology.as_ref().and_then(|t| t.device(name));
             device.is_some_and(|d| !d.below.is_empty())
         };
-        for (instance, tracks) in &self.states.groups {
+        for (instance, tracks) in groups {
             let Some((path, of)) = group_on_device(instance) else { continue };
             let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
             let same = of == device || stands_on(of, device) || stands_on(device, of);
@@ -93,8 +101,12 @@ impl Observation {
             |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
         let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
         let path = group_on_device(group).map_or(group, |(path, _)| path);
-        let mut devices = self.states.groups.keys().filter_map(|instance| group_on_device(instance));
-        let is_unknown = devices.any(|(of, device)| of == path && topology.device(device).is_none());
-        !may_swap && !is_unknown && self.groups_on(disk).get(path).is_some_and(|share| *share < LEAST_ON_DISK)
+        let start = format!("{path}@");
+        let near = || self.states.groups.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
+        let own = || near().filter(|(name, _)| group_on_device(name).is_some_and(|(of, _)| of == path));
+        let is_unknown = |name: &str| group_on_device(name).is_some_and(|(_, of)| topology.device(of).is_none());
+        !may_swap
+            && !own().any(|(name, _)| is_unknown(name))
+            && self.on_device(disk, own()).get(path).is_some_and(|share| *share < LEAST_ON_DISK)
     }
 }

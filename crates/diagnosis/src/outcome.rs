@@ -4,8 +4,10 @@
 use crate::names::RuleCounter;
 use crate::observation::Observation;
 use crate::rule::{Bottleneck, Condition, ConditionSpan, Rule, RuleLimit};
+use crate::scene::group_on_device;
 use crate::stream::{ConditionState, EvidenceState, OperandState, RuleProgress};
 use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
+use diskwright_base::Topology;
 use diskwright_base::moment::rfc3339;
 
 /// How a rule fared at an instance.
@@ -282,24 +284,38 @@ fn reaches(seen: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_
 
 /// False of rules on disks and arrays whose instances have no disk in common.
 pub(crate) fn are_related(seen: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
-    let (a, b) = (one.stream.instance.as_str(), other.stream.instance.as_str());
     let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
-    let Some(topology) = seen.topology.as_ref().filter(|_| of_disks && !a.is_empty() && !b.is_empty()) else {
-        return true;
-    };
-    a == b || topology.stands_on(a, b) || topology.stands_on(b, a)
+    !of_disks || share_disks(seen, &one.stream.instance, &other.stream.instance)
 }
 
-/// True where memory is short in a cgroup that leaves a disk alone: it is not why that disk is busy.
+/// False of two devices that are known to have no disk in common; without a name, all are meant.
+fn share_disks(seen: &Observation, a: &str, b: &str) -> bool {
+    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.device(name).is_some());
+    let Some(topology) = seen.topology.as_ref().filter(known) else { return true };
+    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
+}
+
+/// How the counters of a cgroup's quota of processor time begin.
+pub(crate) const QUOTA: &str = "cgroup.cpu_";
+
+/// True of a finding on a cgroup that is not why a disk is busy: memory is short in one that leaves the disk alone, a
+/// limit holds back its requests to another disk, or its quota of processor time is used up.
 pub(crate) fn is_elsewhere(seen: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
-    is_short_group(group)
-        && disk.rule.object == "physical_disk"
-        && seen.leaves_alone(&group.stream.instance, &disk.stream.instance)
+    if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
+        return false;
+    }
+    let (instance, disk) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+    match group.rule.bottleneck {
+        Bottleneck::Memory => seen.leaves_alone(instance, disk),
+        Bottleneck::Throttle if group.rule.conditions().any(|c| c.quantity.counter.id.starts_with(QUOTA)) => true,
+        Bottleneck::Throttle => group_on_device(instance).is_some_and(|(_, device)| !share_disks(seen, device, disk)),
+        _ => false,
+    }
 }
 
-/// Memory is short in this cgroup.
-pub(crate) fn is_short_group(outcome: &RuleOutcome<'_>) -> bool {
-    outcome.rule.object == "cgroup" && outcome.rule.bottleneck == Bottleneck::Memory
+/// It is told of a cgroup, and may be why disks are busy or not.
+pub(crate) fn is_of_group(outcome: &RuleOutcome<'_>) -> bool {
+    outcome.rule.object == "cgroup" && matches!(outcome.rule.bottleneck, Bottleneck::Memory | Bottleneck::Throttle)
 }
 
 /// True where memory is short in cgroups alone, and some disk that they leave alone is blamed, too: then the one does

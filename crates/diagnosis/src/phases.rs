@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use crate::certainty::{lowered, plain, rounded};
 use crate::grid::WindowGrid;
 use crate::observation::Observation;
-use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_short_group};
+use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_of_group};
 use crate::rank::{WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, VerdictPhase};
@@ -48,8 +48,8 @@ struct PhaseTimeline<'a> {
     tracks: Vec<RuleTrack<'a>>,
     /// Seconds of the parts, summed up.
     time: Vec<f64>,
-    /// Cgroups without memory, with the disks that they leave alone.
-    apart: HashSet<(&'a str, &'a str)>,
+    /// Rules on cgroups and their instances, with the disks that are busy for other reasons.
+    apart: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
 /// The phases of a window, at least one where anything was watched.
@@ -120,11 +120,12 @@ impl<'a> PhaseTimeline<'a> {
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
         let mut apart = HashSet::new();
-        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_short_group(o)) {
+        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_of_group(o)) {
             for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
-                let pair = (group.stream.instance.as_str(), disk.stream.instance.as_str());
-                if !apart.contains(&pair) && is_elsewhere(seen, group, disk) {
-                    apart.insert(pair);
+                let places = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+                let found = (group.rule.id.as_str(), places.0, places.1);
+                if !apart.contains(&found) && is_elsewhere(seen, group, disk) {
+                    apart.insert(found);
                 }
             }
         }
@@ -134,8 +135,10 @@ impl<'a> PhaseTimeline<'a> {
 
     /// As [`is_elsewhere`], from what was found once for all parts.
     fn is_elsewhere(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
-        let pair = (group.stream.instance.as_str(), disk.stream.instance.as_str());
-        is_short_group(group) && disk.rule.object == "physical_disk" && self.apart.contains(&pair)
+        let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+        is_of_group(group)
+            && disk.rule.object == "physical_disk"
+            && self.apart.contains(&(group.rule.id.as_str(), group_at, disk_at))
     }
 
     /// Share of the parts' time at which a rule held.

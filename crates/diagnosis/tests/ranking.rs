@@ -255,3 +255,24 @@ fn a_disk_explains_nothing_of_an_array_that_it_is_not_in() {
     assert!(found([1.0, 1.0, 3.0]), "its own disks show nothing of it");
     assert!(!found([3.0, 1.0, 0.1]), "one of its disks explains it");
 }
+
+#[test]
+fn a_cgroups_limit_explains_only_the_disk_that_it_is_for() {
+    let rules = "[[rule]]\nid = 'quota'\nobject = 'cgroup'\nbottleneck = 'throttle'\n\
+                 all = [{ counter = 'cpu_throttled', above = 0.5 }]\n\
+                 [[rule]]\nid = 'limit'\nobject = 'cgroup'\nbottleneck = 'throttle'\n\
+                 all = [{ counter = 'read_limit_used', above = 0.9 }]\n\
+                 [[rule]]\nid = 'queue'\nnone = ['quota', 'limit']\n\
+                 all = [{ counter = 'avg_queue_length', above = 2 }]\n";
+    let devices = ["sda", "sdb"].map(|name| device(name, DeviceClass::Flash, &[], None));
+    let topology = Topology { devices: devices.into(), ..Topology::default() };
+    let found = |limited: &str| {
+        let recording = Recording::new(20).topology(topology.clone()).disk("sda", 100.0, 0.03, 1.0);
+        let recording = recording.with("cgroup.cpu_throttled", "/web", |_| 0.9);
+        let verdict = recording.with("cgroup.read_limit_used", limited, |_| 0.95).by(rules);
+        verdict.findings.iter().any(|f| f.rule == "queue")
+    };
+    assert!(found("/jobs@sdb"), "neither a limit on another disk nor one of processor time is why");
+    assert!(!found("/jobs@sda"));
+    assert!(!found("/jobs@8:0"), "the log does not show which disk that is");
+}
