@@ -127,7 +127,7 @@ pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
     }
     let above: Vec<Ceiling> = settled.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
     for over in above {
-        let leaves = topology.leaves(&over.device);
+        let leaves = topology.disks_under(&over.device);
         if let [leaf] = leaves.as_slice()
             && !settled.contains_key(*leaf)
         {

@@ -250,6 +250,22 @@ impl Topology {
 
     /// The leaves under a device (itself, where it is one), each once.
     pub fn leaves<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        self.ends(name, false)
+    }
+
+    /// The disks under a device (itself, where it is one), each once: its leaves, but that the paths to one disk are
+    /// no disks of their own. A multipath node is the disk.
+    pub fn disks_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        self.ends(name, true)
+    }
+
+    /// True where `lower` is a leaf or a disk under `upper`, or is `upper` itself and stands on nothing.
+    pub fn stands_on(&self, upper: &str, lower: &str) -> bool {
+        self.leaves(upper).contains(&lower) || self.disks_under(upper).contains(&lower)
+    }
+
+    /// What lies under a device and stands on nothing, or is a multipath node if that is to be an end.
+    fn ends<'a>(&'a self, name: &'a str, at_multipath: bool) -> Vec<&'a str> {
         let mut leaves = Vec::new();
         let mut pending = vec![name];
         let mut seen: Vec<&str> = Vec::new();
@@ -259,6 +275,7 @@ impl Topology {
             }
             seen.push(next);
             match self.device(next) {
+                Some(d) if at_multipath && d.kind == DeviceKind::Multipath => leaves.push(next),
                 Some(d) if !d.below.is_empty() => pending.extend(d.below.iter().map(String::as_str)),
                 _ => leaves.push(next),
             }
@@ -272,12 +289,12 @@ impl Topology {
     /// hidden members of hardware arrays count.
     pub fn spindles(&self, name: &str) -> usize {
         let hidden = |leaf: &&str| self.device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
-        self.leaves(name).iter().map(hidden).sum::<usize>().max(1)
+        self.disks_under(name).iter().map(hidden).sum::<usize>().max(1)
     }
 
-    /// Arrays that have `name` among their leaves.
+    /// Arrays that have `name` among their leaves or disks.
     pub fn sets_over<'a>(&'a self, name: &str) -> Vec<&'a Device> {
-        self.devices.iter().filter(|d| d.level.is_some() && self.leaves(&d.name).contains(&name)).collect()
+        self.devices.iter().filter(|d| d.level.is_some() && self.stands_on(&d.name, name)).collect()
     }
 }
 
@@ -308,6 +325,30 @@ mod tests {
         assert_eq!(topology.spindles("md0"), 2);
         assert!(topology.is_leaf("unheard-of"));
         assert!(!topology.is_leaf("sda1"));
+    }
+
+    #[test]
+    fn paths_to_one_disk_are_no_spindles() {
+        let device = |name: &str, kind, below: &[&str]| Device {
+            name: name.into(),
+            kind,
+            below: below.iter().map(|s| s.to_string()).collect(),
+            ..Device::default()
+        };
+        let devices = vec![
+            device("sda", DeviceKind::Disk, &[]),
+            device("sdb", DeviceKind::Disk, &[]),
+            device("sdc", DeviceKind::Disk, &[]),
+            device("dm-0", DeviceKind::Multipath, &["sda", "sdb"]),
+            device("dm-1", DeviceKind::Dm, &["dm-0", "sdc"]),
+        ];
+        let topology = Topology { devices, ..Topology::default() };
+        assert_eq!(topology.leaves("dm-1"), ["sda", "sdb", "sdc"]);
+        assert_eq!(topology.disks_under("dm-1"), ["dm-0", "sdc"]);
+        assert_eq!((topology.spindles("dm-0"), topology.spindles("dm-1")), (1, 2));
+        for (lower, expected) in [("sda", true), ("dm-0", true), ("sdc", true), ("sdd", false)] {
+            assert_eq!(topology.stands_on("dm-1", lower), expected, "{lower}");
+        }
     }
 
     #[test]

@@ -73,6 +73,29 @@ impl Askers {
         all.sort_by(|a, b| b.device_s.total_cmp(&a.device_s));
         all
     }
+
+    /// The same of a disk with several paths: a trace may have its requests at these alone.
+    pub fn of_paths(&self, disk: &str, paths: &[String], dirtied: &HashMap<String, f64>) -> Vec<AskedOperation> {
+        if paths.is_empty() || self.sums.keys().any(|(device, ..)| device == disk) {
+            return self.of(disk, dirtied);
+        }
+        let mut together = Askers::default();
+        for ((device, operation, name), sums) in &self.sums {
+            if paths.contains(device) {
+                let of = together.sums.entry((disk.to_owned(), operation.clone(), name.clone())).or_default();
+                of.requests += sums.requests;
+                of.bytes += sums.bytes;
+                of.device_s += sums.device_s;
+                of.by_kernel += sums.by_kernel;
+            }
+        }
+        // pages belong to the disk, whichever path they take
+        let devices = std::iter::once(disk).chain(paths.iter().map(String::as_str));
+        for (name, bytes) in devices.filter_map(|device| self.dirtied.get(device)).flatten() {
+            *together.dirtied.entry(disk.to_owned()).or_default().entry(name.clone()).or_default() += bytes;
+        }
+        together.of(disk, dirtied)
+    }
 }
 
 /// Names of the kernel's threads that write for others.
@@ -191,6 +214,25 @@ mod tests {
         assert!((found[0].askers[0].share - 6.0 / 7.01).abs() < 1e-9);
         assert_eq!((found[0].sure.as_str(), found[1].askers[0].requests), ("sure", 10));
         assert!(askers.of("sdb", &HashMap::new()).is_empty());
+    }
+
+    #[test]
+    fn a_disk_with_several_paths_has_the_askers_of_all() {
+        let at = |device: &str, row: AskerRow| AskerRow { device: device.into(), ..row };
+        let mut askers = Askers::default();
+        askers.add(&table(vec![
+            at("sda", row("read", "postgres", Some(false), 100, 3.0)),
+            at("sdb", row("read", "postgres", Some(false), 50, 1.0)),
+            at("sdc", row("read", "backup", Some(false), 900, 9.0)),
+        ]));
+        let paths = ["sda".to_owned(), "sdb".to_owned()];
+        let of = |askers: &Askers| askers.of_paths("dm-0", &paths, &HashMap::new());
+        let found = of(&askers);
+        assert_eq!((found.len(), found[0].device.as_str(), found[0].requests), (1, "dm-0", 150));
+        assert_eq!((found[0].programs, found[0].askers[0].requests), (1, 150));
+        // where the disk's own requests are traced, those of its paths are the same again
+        askers.add(&table(vec![at("dm-0", row("read", "postgres", Some(false), 140, 4.0))]));
+        assert_eq!(of(&askers)[0].requests, 140);
     }
 
     #[test]

@@ -444,7 +444,7 @@ impl<'a> NodeBuilder<'a> {
         match place {
             RuleScope::Machine | RuleScope::Together(..) => sets.map(|d| d.name.as_str()).collect(),
             RuleScope::One(_, device) | RuleScope::Set(device) => {
-                sets.filter(|d| topology.leaves(&d.name).contains(device)).map(|d| d.name.as_str()).collect()
+                sets.filter(|d| topology.stands_on(&d.name, device)).map(|d| d.name.as_str()).collect()
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The verdict put together: what ranking, certainty, phases and trends make of what a judge
 //! saw, and the words for it.
 
+use diskwright_base::DeviceKind;
 use diskwright_base::moment::rfc3339;
 use diskwright_base::units::length;
 
@@ -10,7 +11,7 @@ use crate::advice::{Advice, LoadFacts};
 use crate::culprits::BlamedDisk;
 use crate::observation::Observation;
 use crate::origin::MissingCounters;
-use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
+use crate::outcome::{QUOTA, RuleOutcome, are_apart, episodes, finding, is_elsewhere, lead, outcomes, relate};
 use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::scene::group_on_device;
@@ -21,22 +22,20 @@ use crate::words::{Approach, approach, label, one_thread, sentence};
 const REASONS: usize = 3;
 /// What tells of one thread among several processors.
 const ONE_THREAD: &str = "system.busiest_thread";
-/// How the counters of a cgroup's quota of processor time begin.
-const QUOTA: &str = "cgroup.cpu_";
 
 /// The verdict of one pack.
 pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
     let pack = &seen.packs[pack_at];
     let all = outcomes(seen, pack_at);
-    let (held, aside) = relate(&all);
+    let (held, aside) = relate(seen, &all);
     let mut findings: Vec<Finding> = held.iter().filter_map(|o| finding(seen, o)).collect();
     sort(&mut findings);
     let ranking = ranking(findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), score(f.weight, f.share))));
     let unjudged = unjudged(seen, pack_at, &all);
-    let bottleneck = match choose(&ranking) {
-        Bottleneck::None if crate::certainty::unsettled(seen, pack_at, &findings, &unjudged) => Bottleneck::Unknown,
-        chosen => chosen,
-    };
+    let apart = are_apart(held.iter().copied(), |memory, disk| is_elsewhere(seen, memory, disk));
+    let is_open = || crate::certainty::unsettled(seen, pack_at, &findings, &unjudged);
+    let bottleneck = Some(choose(&ranking, apart)).filter(|b| *b != Bottleneck::None || !is_open());
+    let bottleneck = bottleneck.unwrap_or(Bottleneck::Unknown);
     findings.sort_by_key(|f| f.bottleneck != bottleneck);
     let first = findings.first().filter(|f| f.bottleneck == bottleneck && bottleneck != Bottleneck::None);
     let instance = first.map_or(String::new(), |first| instance(seen, first, &findings));
@@ -45,7 +44,7 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
     let told = first.map(|first| (first.rule.as_str(), first.title.as_str()));
     let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged, told };
     let phases = if pack_at == 0 { crate::phases::phases(seen, pack_at, &all, &whole) } else { Vec::new() };
-    let ruled_out = ruled_out(seen, pack_at, &all, bottleneck, &ranking, &set_aside);
+    let ruled_out = ruled_out(seen, pack_at, &all, (bottleneck, apart), &ranking, &set_aside);
     let mut certainty_limits = crate::certainty::limits(seen, pack_at, &unjudged, bottleneck);
     if pack.rules.iter().any(Rule::sleeps_without_ceiling) {
         certainty_limits.extend(crate::profiles::remarks(seen, &disks_near(&all)));
@@ -72,7 +71,7 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
         advice: advice(seen, pack_at, bottleneck, &findings),
         instance,
         findings,
-        episodes: episodes(&all),
+        episodes: episodes(seen, &all),
         set_aside,
         ruled_out,
         missing: MissingCounters::of(&unjudged, seen.notes.source),
@@ -108,7 +107,13 @@ fn span(seen: &Observation) -> WatchWindow {
 /// Who asked the blamed disk for what; nothing without a trace.
 fn asked(seen: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
     let disk = first.filter(|finding| finding.object == "physical_disk");
-    disk.map(|finding| seen.askers.of(&finding.instance, &seen.culprits.written())).unwrap_or_default()
+    let of = |finding: &Finding| {
+        let device = seen.topology.as_ref().and_then(|topology| topology.device(&finding.instance));
+        let node = device.filter(|device| device.kind == DeviceKind::Multipath);
+        let paths = node.map_or(&[][..], |node| node.below.as_slice());
+        seen.askers.of_paths(&finding.instance, paths, &seen.culprits.written())
+    };
+    disk.map(of).unwrap_or_default()
 }
 
 /// Who does it: of a blamed disk those who use it, as far as the log can tell.
@@ -258,7 +263,7 @@ fn ruled_out(
     seen: &Observation,
     pack: usize,
     all: &[RuleOutcome<'_>],
-    chosen: Bottleneck,
+    (chosen, apart): (Bottleneck, bool),
     ranking: &[Rank],
     set_aside: &[SetAsideFinding],
 ) -> Vec<Exclusion> {
@@ -278,7 +283,7 @@ fn ruled_out(
             continue;
         }
         let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker(rank, ranking, chosen),
+            Some(rank) => weaker(rank, ranking, chosen, apart),
             None => nearest(seen, &judged),
         };
         if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
@@ -290,13 +295,16 @@ fn ruled_out(
     list
 }
 
-fn weaker(rank: &Rank, ranking: &[Rank], chosen: Bottleneck) -> String {
+fn weaker(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool) -> String {
     let rules = rank.findings.join(", ");
     // not the best score: memory is chosen before a stronger disk, and the first suspect of equals
     let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
     match chosen {
         Bottleneck::None | Bottleneck::Unknown => {
             format!("too weak to blame: {rules} ({:.2}, at least {LEAST_SCORE} needed)", rank.score)
+        }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && apart => {
+            format!("a bottleneck of its own, on a disk that the cgroup short of memory hardly uses: {rules}")
         }
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
             format!("paging looks like this: {rules} held too, but memory is judged first")

@@ -10,11 +10,15 @@ use crate::askers::Askers;
 use crate::culprits::Culprits;
 use crate::grid::WindowGrid;
 use crate::notes::VerdictNotes;
+use crate::program::GROUPS;
 use crate::rule::{Pack, Rule};
 use crate::scene::{SchemaIndex, group_on_device};
 use crate::states::States;
 use crate::stream::RuleProgress;
 use crate::window::WindowState;
+
+/// Share of a cgroup's bytes below which it leaves a disk alone: ours.
+const LEAST_ON_DISK: f64 = 0.05;
 
 /// A window as it was seen, and by what packs it is judged.
 pub(crate) struct Observation {
@@ -54,15 +58,23 @@ impl Observation {
     /// Of each cgroup whose I/O is accounted by device: the share of its bytes
     /// that goes to a device, or to one that stands on it.
     pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
+        self.on_device(device, self.states.groups.iter())
+    }
+
+    fn on_device<'a>(
+        &self,
+        device: &str,
+        groups: impl Iterator<Item = (&'a String, &'a Vec<usize>)>,
+    ) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         let stands_on = |upper: &str, lower: &str| {
-            upper != lower && self.topology.as_ref().is_some_and(|t| t.leaves(upper).contains(&lower))
+            upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
         };
         let stacked = |name: &str| {
             let device = self.topology.as_ref().and_then(|t| t.device(name));
             device.is_some_and(|d| !d.below.is_empty())
         };
-        for (instance, tracks) in &self.states.groups {
+        for (instance, tracks) in groups {
             let Some((path, of)) = group_on_device(instance) else { continue };
             let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
             let same = of == device || stands_on(of, device) || stands_on(device, of);
@@ -77,5 +89,24 @@ impl Observation {
             .filter(|(_, (_, all))| *all > 0.0)
             .map(|(path, (on, all))| (path, (on / all).min(1.0)))
             .collect()
+    }
+
+    /// True where the log shows that a cgroup leaves a disk alone: what it reads and writes goes to others, and no
+    /// swap space is on this one. What is not known of its I/O may be with the disk.
+    pub fn leaves_alone(&self, group: &str, disk: &str) -> bool {
+        let Some(topology) = self.topology.as_ref().filter(|_| self.states.groups.len() < GROUPS) else {
+            return false;
+        };
+        let on_disk =
+            |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
+        let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
+        let path = group_on_device(group).map_or(group, |(path, _)| path);
+        let start = format!("{path}@");
+        let near = || self.states.groups.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
+        let own = || near().filter(|(name, _)| group_on_device(name).is_some_and(|(of, _)| of == path));
+        let is_unknown = |name: &str| group_on_device(name).is_some_and(|(_, of)| topology.device(of).is_none());
+        !may_swap
+            && !own().any(|(name, _)| is_unknown(name))
+            && self.on_device(disk, own()).get(path).is_some_and(|share| *share < LEAST_ON_DISK)
     }
 }

@@ -3,9 +3,11 @@
 
 use crate::names::RuleCounter;
 use crate::observation::Observation;
-use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
+use crate::rule::{Bottleneck, Condition, ConditionSpan, Rule, RuleLimit};
+use crate::scene::group_on_device;
 use crate::stream::{ConditionState, EvidenceState, OperandState, RuleProgress};
 use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
+use diskwright_base::Topology;
 use diskwright_base::moment::rfc3339;
 
 /// How a rule fared at an instance.
@@ -176,12 +178,15 @@ const LEAST_EPISODE_S: f64 = 60.0;
 
 /// Stretches of rules that blame something and held long enough for once, but
 /// not for their share of the window: a bad hour of a quiet day.
-pub(crate) fn episodes(outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+pub(crate) fn episodes(seen: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
     let stretch_s = |o: &RuleOutcome<'_>| o.stream.longest_ns as f64 / 1e9;
     let worth_telling = |o: &&RuleOutcome<'_>| {
         let at_all_times = o.rule.all.iter().all(|c| !c.is_of_window());
         let long = stretch_s(o) >= o.rule.sustained.longest_s().max(LEAST_EPISODE_S);
-        let explained = || outcomes.iter().any(|other| o.rule.none.contains(&other.rule.id) && overlap(o, other));
+        let explains = |other: &RuleOutcome<'_>| {
+            o.rule.none.contains(&other.rule.id) && overlap(o, other) && reaches(seen, other, o)
+        };
+        let explained = || outcomes.iter().any(explains);
         !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
     };
     let mut told: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
@@ -244,12 +249,13 @@ pub(crate) fn unit_of(condition: &Condition) -> String {
 
 /// The outcomes that are findings, and those set aside with the rule that does so.
 pub(crate) fn relate<'a, 'b>(
+    seen: &Observation,
     outcomes: &'b [RuleOutcome<'a>],
 ) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
     let mut findings = Vec::new();
     let mut set_aside = Vec::new();
     for outcome in outcomes.iter().filter(|o| o.holds) {
-        match explained_by(outcomes, outcome) {
+        match explained_by(seen, outcomes, outcome) {
             Some(rule) => set_aside.push((outcome, rule)),
             None => findings.push(outcome),
         }
@@ -257,15 +263,70 @@ pub(crate) fn relate<'a, 'b>(
     (findings, set_aside)
 }
 
-/// The first rule of `none` that is a finding itself. One on the same object
-/// explains only what it says of the same instance. The loader has refused circles.
-fn explained_by(outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
+/// The first rule of `none` that is a finding itself and reaches it. The loader has refused circles.
+fn explained_by(seen: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
     let explains = |other: &&RuleOutcome<'_>| {
-        let same_object = other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which;
-        other.holds
-            && (!same_object || other.stream.instance == outcome.stream.instance)
-            && explained_by(outcomes, other).is_none()
+        other.holds && reaches(seen, other, outcome) && explained_by(seen, outcomes, other).is_none()
     };
     let named = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
     outcome.rule.none.iter().find(named).cloned()
+}
+
+/// Whether what a rule tells at its instance can be why another holds where it does. One on the same object explains
+/// only what it says of the same instance (of an array also what its disks show), and one on another object everything
+/// that is not elsewhere.
+fn reaches(seen: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
+    if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
+        return other.stream.instance == outcome.stream.instance;
+    }
+    are_related(seen, other, outcome) && !is_elsewhere(seen, other, outcome)
+}
+
+/// False of rules on disks and arrays whose instances have no disk in common.
+pub(crate) fn are_related(seen: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+    let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
+    !of_disks || share_disks(seen, &one.stream.instance, &other.stream.instance)
+}
+
+/// False of two devices that are known to have no disk in common; without a name, all are meant.
+fn share_disks(seen: &Observation, a: &str, b: &str) -> bool {
+    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.device(name).is_some());
+    let Some(topology) = seen.topology.as_ref().filter(known) else { return true };
+    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
+}
+
+/// How the counters of a cgroup's quota of processor time begin.
+pub(crate) const QUOTA: &str = "cgroup.cpu_";
+
+/// True of a finding on a cgroup that is not why a disk is busy: memory is short in one that leaves the disk alone, a
+/// limit holds back its requests to another disk, or its quota of processor time is used up.
+pub(crate) fn is_elsewhere(seen: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+    if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
+        return false;
+    }
+    let (instance, disk) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+    match group.rule.bottleneck {
+        Bottleneck::Memory => seen.leaves_alone(instance, disk),
+        Bottleneck::Throttle if group.rule.conditions().any(|c| c.quantity.counter.id.starts_with(QUOTA)) => true,
+        Bottleneck::Throttle => group_on_device(instance).is_some_and(|(_, device)| !share_disks(seen, device, disk)),
+        _ => false,
+    }
+}
+
+/// It is told of a cgroup, and may be why disks are busy or not.
+pub(crate) fn is_of_group(outcome: &RuleOutcome<'_>) -> bool {
+    outcome.rule.object == "cgroup" && matches!(outcome.rule.bottleneck, Bottleneck::Memory | Bottleneck::Throttle)
+}
+
+/// True where memory is short in cgroups alone, and some disk that they leave alone is blamed, too: then the one does
+/// not look like the other.
+pub(crate) fn are_apart<'a: 'b, 'b>(
+    outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
+    elsewhere: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
+) -> bool {
+    let of = |bottleneck: Bottleneck| {
+        outcomes.clone().filter(move |o| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0)
+    };
+    of(Bottleneck::Memory).next().is_some()
+        && of(Bottleneck::Disk).any(|disk| of(Bottleneck::Memory).all(|memory| elsewhere(memory, disk)))
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use crate::certainty::{lowered, plain, rounded};
 use crate::grid::WindowGrid;
 use crate::observation::Observation;
-use crate::outcome::RuleOutcome;
+use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_of_group};
 use crate::rank::{WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, VerdictPhase};
@@ -48,6 +48,8 @@ struct PhaseTimeline<'a> {
     tracks: Vec<RuleTrack<'a>>,
     /// Seconds of the parts, summed up.
     time: Vec<f64>,
+    /// Rules on cgroups and their instances, with the disks that are busy for other reasons.
+    apart: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
 /// The phases of a window, at least one where anything was watched.
@@ -116,8 +118,27 @@ impl<'a> PhaseTimeline<'a> {
             let seconds = outcome.stream.presence.as_ref()?.seconds(grid);
             Some(RuleTrack { outcome, sums: sums(seconds.into_iter()) })
         });
+        let tracks: Vec<RuleTrack<'a>> = tracks.collect();
+        let mut apart = HashSet::new();
+        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_of_group(o)) {
+            for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
+                let places = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+                let found = (group.rule.id.as_str(), places.0, places.1);
+                if !apart.contains(&found) && is_elsewhere(seen, group, disk) {
+                    apart.insert(found);
+                }
+            }
+        }
         let time = sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { seen, tracks: tracks.collect(), time }
+        PhaseTimeline { seen, tracks, time, apart }
+    }
+
+    /// As [`is_elsewhere`], from what was found once for all parts.
+    fn is_elsewhere(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+        let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+        is_of_group(group)
+            && disk.rule.object == "physical_disk"
+            && self.apart.contains(&(group.rule.id.as_str(), group_at, disk_at))
     }
 
     /// Share of the parts' time at which a rule held.
@@ -137,10 +158,16 @@ impl<'a> PhaseTimeline<'a> {
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
         let places: HashSet<(&str, &str)> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
+        let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
+            let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
+            let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
+            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_elsewhere(o, of))
+        };
         let explained = |of: &RuleOutcome<'_>| {
-            of.rule.none.iter().filter_map(|id| rules.get(id.as_str())).any(|by| {
+            of.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|by| {
                 let same_object = by.object == of.rule.object && by.which == of.rule.which;
-                !same_object || places.contains(&(by.id.as_str(), of.stream.instance.as_str()))
+                let here = || places.contains(&(by.id.as_str(), of.stream.instance.as_str()));
+                if same_object { here() } else { reaches(by, of) }
             })
         };
         let speaks = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
@@ -152,7 +179,9 @@ impl<'a> PhaseTimeline<'a> {
         let holding = self.holding(from, to);
         let of = |(track, share): &(&RuleTrack<'a>, f64)| score(track.outcome.rule.weight, *share);
         let ranks = ranking(holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))));
-        let mut bottleneck = choose(&ranks);
+        let held = holding.iter().map(|(t, _)| t.outcome);
+        let apart = are_apart(held, |memory, disk| self.is_elsewhere(memory, disk));
+        let mut bottleneck = choose(&ranks, apart);
         let unknown = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
         if bottleneck == Bottleneck::None && unknown {
             bottleneck = Bottleneck::Unknown;

@@ -73,7 +73,7 @@ fn age(seen: &Observation, ceiling: &Ceiling) -> Option<String> {
 fn how_to_measure(seen: &Observation, disk: &str, others: usize) -> Option<String> {
     let topology = seen.topology.as_ref().filter(|_| seen.notes.source == LogOrigin::Live)?;
     topology.device(disk)?;
-    let bears = |device: &str| topology.leaves(device).contains(&disk);
+    let bears = |device: &str| topology.stands_on(device, disk);
     let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
     let target = match mounted {
         Some(mount) => shell_word(&format!("{mount}/probe.dat")),

@@ -56,7 +56,7 @@ const SIGNS: [&str; 8] = [
 ];
 
 /// Cgroups with a device that are followed to tell who uses it, at most.
-const GROUPS: usize = 256;
+pub(crate) const GROUPS: usize = 256;
 /// Objects of which a machine may have none, so that a log without them lacks nothing.
 const NOTHING_TO_LACK: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
 
@@ -482,12 +482,28 @@ fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
         }
         InstanceFilter::Set => keep(scene.sets().collect()).into_iter().map(RuleScope::Set).collect(),
         InstanceFilter::Leaf if object == "physical_disk" => {
-            let leaves = scene.singles(object).into_iter().filter(|d| scene.is_leaf(d)).collect();
-            one(keep(leaves))
+            let fits = |d: &&str| scene.is_leaf(d) || is_judged_by_path(scene, rule, d);
+            one(keep(scene.singles(object).into_iter().filter(fits).collect()))
         }
-        InstanceFilter::Stacked => one(keep(scene.singles(object).into_iter().filter(|d| !scene.is_leaf(d)).collect())),
+        InstanceFilter::Stacked => {
+            let fits = |d: &&str| !scene.is_leaf(d) && scene.node_of(d).is_none();
+            one(keep(scene.singles(object).into_iter().filter(fits).collect()))
+        }
         InstanceFilter::Leaf | InstanceFilter::All => one(keep(scene.singles(object))),
     }
+}
+
+/// True of a path to a disk where the rule reads something that only paths have: health, errors, the speed of a link.
+/// The load is the disk's, whichever paths it takes.
+fn is_judged_by_path(scene: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
+    let Some(node) = scene.node_of(path) else { return false };
+    let has = |name: &RuleCounter, device: &str| match name.pseudo {
+        None => scene.plan(&name.id, device).is_some(),
+        Some(Pseudo::LinkUsed) => scene.device(device).is_some_and(|d| d.link_bytes_per_s.is_some()),
+        Some(_) => false,
+    };
+    let mut own = rule.conditions().flat_map(|c| c.quantity.names()).filter(|name| name.object == rule.object);
+    own.any(|name| has(name, path) && !has(name, node))
 }
 
 /// Settles the order of evaluation, what is shared, and the slots: shared

@@ -4,8 +4,9 @@
 //! which it held. A bottleneck scores as its strongest finding, and a tenth of
 //! each further rule's on top. The best score is the verdict, with two
 //! exceptions that come from the documents: memory wins over disk unless it is
-//! less than half as strong, because paging masquerades as disk; and scores
-//! that are nearly equal go by the order of suspicion.
+//! less than half as strong, because paging masquerades as disk (but not a
+//! cgroup's that leaves the disk alone); and scores that are nearly equal go by
+//! the order of suspicion.
 
 use std::collections::BTreeMap;
 
@@ -55,10 +56,12 @@ pub(crate) fn ranking<'a>(rules: impl Iterator<Item = (Bottleneck, &'a str, f64)
     ranking
 }
 
-pub(crate) fn choose(ranking: &[Rank]) -> Bottleneck {
+/// What is blamed; `apart` where the shortage of memory cannot be why the disk is busy.
+pub(crate) fn choose(ranking: &[Rank], apart: bool) -> Bottleneck {
     let Some(best) = ranking.first().filter(|r| r.score >= LEAST_SCORE) else { return Bottleneck::None };
     let memory = ranking.iter().find(|r| r.bottleneck == Bottleneck::Memory);
     if best.bottleneck == Bottleneck::Disk
+        && !apart
         && memory.is_some_and(|m| m.score >= MEMORY_SHARE * best.score && m.score >= LEAST_SCORE)
     {
         return Bottleneck::Memory;
@@ -86,7 +89,7 @@ pub(crate) fn place(
     };
     let mut sets = topology.sets_over(instance).into_iter();
     let whole = sets.find(|set| {
-        let members = topology.leaves(&set.name);
+        let members = topology.disks_under(&set.name);
         members.len() > 1 && members.iter().all(|m| same.contains(m))
     });
     whole.map_or_else(|| instance.to_owned(), |set| set.name.clone())

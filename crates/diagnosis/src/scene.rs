@@ -17,6 +17,8 @@ pub(crate) struct SchemaIndex<'a> {
     disks: Vec<&'a str>,
     /// Arrays with their members.
     sets: Vec<(&'a str, Vec<&'a str>)>,
+    /// Paths of measured multipath nodes, each with its node, which counts what all of them do.
+    paths: Vec<(&'a str, &'a str)>,
     /// The series of each instance, with their columns in the whole schema.
     parts: HashMap<&'a str, (Schema, Vec<usize>)>,
     /// Nothing tells one disk from an array, but for what the topology says.
@@ -44,8 +46,18 @@ impl<'a> SchemaIndex<'a> {
             columns.push(column);
         }
         let devices = topology.iter().flat_map(|t| &t.devices).map(|d| (d.name.as_str(), d)).collect();
-        let (disks, sets, hides_spindles) = (Vec::new(), Vec::new(), false);
-        let mut scene = SchemaIndex { topology, ceilings, instances, devices, disks, sets, parts, hides_spindles };
+        let mut scene = SchemaIndex {
+            topology,
+            ceilings,
+            instances,
+            devices,
+            disks: Vec::new(),
+            sets: Vec::new(),
+            paths: Vec::new(),
+            parts,
+            hides_spindles: false,
+        };
+        scene.paths = scene.find_paths();
         scene.disks = scene.find_disks();
         scene.sets = scene.find_sets();
         scene
@@ -99,9 +111,25 @@ impl<'a> SchemaIndex<'a> {
     /// True where nothing that is measured lies below the device.
     pub fn is_leaf(&self, name: &str) -> bool {
         match self.device(name) {
-            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty() && !self.has_paths(name),
+            Some(device) => {
+                let is_disk = device.below.is_empty() || device.kind == DeviceKind::Multipath;
+                let is_path = self.node_of(name).is_some();
+                is_disk && device.kind != DeviceKind::Partition && !is_path && !self.has_paths(name)
+            }
             None => !self.looks_stacked(name),
         }
+    }
+
+    /// The multipath node that counts what goes over this path to it.
+    pub fn node_of(&self, path: &str) -> Option<&'a str> {
+        self.paths.iter().find(|(known, _)| *known == path).map(|(_, node)| *node)
+    }
+
+    fn find_paths(&self) -> Vec<(&'a str, &'a str)> {
+        let devices = self.topology.map_or(&[][..], |topology| topology.devices.as_slice());
+        let is_node = |d: &&Device| d.kind == DeviceKind::Multipath && self.measured(&d.name);
+        let paths = |d: &'a Device| d.below.iter().map(move |path| (path.as_str(), d.name.as_str()));
+        devices.iter().filter(is_node).flat_map(paths).collect()
     }
 
     /// A log that shows no topology still names its devices after their drivers.
@@ -197,7 +225,13 @@ impl<'a> SchemaIndex<'a> {
         if self.device(name).is_none_or(|d| d.below.is_empty()) {
             return if self.measured(name) { vec![name] } else { Vec::new() };
         }
-        let leaves = self.topology.map_or_else(Vec::new, |t| t.leaves(name));
+        let disks = self.topology.map_or_else(Vec::new, |t| t.disks_under(name));
+        // of a multipath node without counters, its paths have them
+        let ends = |disk: &'a str| match self.topology {
+            Some(topology) if !self.measured(disk) => topology.leaves(disk),
+            _ => vec![disk],
+        };
+        let leaves: Vec<&str> = disks.into_iter().flat_map(ends).collect();
         // in the schema's order
         self.instances("physical_disk").iter().copied().filter(|m| leaves.contains(m)).collect()
     }

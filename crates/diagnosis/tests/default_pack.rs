@@ -2,7 +2,7 @@
 //! say, with made-up counters. (The truth lab does the same on a real kernel.)
 
 use crate::common::*;
-use diskwright_base::{DeviceClass, RaidLevel, Topology};
+use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel, Topology};
 use diskwright_diagnosis::{Bottleneck, Verdict};
 
 /// Half a minute of a machine at rest, with one virtual disk and nothing on it.
@@ -159,6 +159,36 @@ fn paging_inside_one_group_memory() {
         .with("cgroup.refaults_file", "/jobs/sort", |_| 400.0)
         .with("cgroup.major_faults", "/jobs/sort", |_| 90.0);
     says(&judged(group), Bottleneck::Memory, "/jobs/sort");
+}
+
+/// Four paths to one disk, and the multipath node that counts what goes over all of them.
+fn multipath(reads: f64, seconds: f64) -> Recording {
+    let paths = ["sda", "sdb", "sdc", "sdd"];
+    let mut devices: Vec<Device> = paths.iter().map(|path| device(path, DeviceClass::Flash, &[], None)).collect();
+    let node = device("dm-0", DeviceClass::Flash, &paths, None);
+    devices.push(Device { kind: DeviceKind::Multipath, ..node });
+    let topology = Topology { devices, processors: 2, ..Topology::default() };
+    let recording = processors(Recording::new(30).topology(topology), 0.05, 0.02, 0.0);
+    let recording = recording.disk("dm-0", reads, seconds, 1.0);
+    paths.iter().fold(recording, |r, path| r.disk(path, reads / 4.0, seconds, 1.0))
+}
+
+#[test]
+fn a_disk_with_four_paths_is_judged_as_one() {
+    // six in flight, one and a half on each path
+    let verdict = judged(multipath(1000.0, 0.006).with("pressure.io_some_s", "", |_| 0.9));
+    says(&verdict, Bottleneck::Disk, "dm-0");
+    assert_eq!(verdict.findings[0].rule, "disk.saturated");
+    assert!(verdict.findings.iter().all(|f| !f.instance.starts_with("sd")), "{:#?}", verdict.findings);
+}
+
+#[test]
+fn what_only_a_path_tells_is_judged_at_the_path() {
+    let first = |i: usize| if i == 3 { 1.0 } else { 0.0 };
+    let verdict = judged(multipath(40.0, 0.001).with("physical_disk.kernel_messages", "sdb", first));
+    let of_disks = verdict.findings.iter().filter(|f| f.object == "physical_disk");
+    let found: Vec<(&str, &str)> = of_disks.map(|f| (f.rule.as_str(), f.instance.as_str())).collect();
+    assert_eq!(found, [("disk.kernel-errors", "sdb")]);
 }
 
 #[test]

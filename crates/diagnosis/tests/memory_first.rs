@@ -257,3 +257,35 @@ fn drive_letters_stand_in_for_disks() {
     says("paging", &drive([("paging.page_reads_per_s", 35.0), ("paging.page_writes_per_s", 2.0)]), MEMORY);
     says("none", &drive([("paging.page_reads_per_s", 1.0), ("paging.page_writes_per_s", 0.0)]), DISK);
 }
+
+/// A cgroup at its memory limit, which reads pages again from one disk, beside a full disk.
+fn short_group(used: &str, refaults: bool) -> Verdict {
+    let used = format!("/jobs/sort@{used}");
+    let quick = Load { reads: 80.0, writes: 0.0, size: 4096.0, seconds: 0.0005 };
+    let recording = on_disk("vdb", on(FULL), quick);
+    let recording = and(recording, &[("pressure.io_some_s", 0.9)])
+        .with("cgroup.memory_bytes", "/jobs/sort", |_| 0.99e8)
+        .with("cgroup.memory_limit_bytes", "/jobs/sort", |_| 1e8)
+        .with("cgroup.major_faults", "/jobs/sort", |_| 90.0)
+        .with("cgroup.read_bytes", &used, |_| 4e5)
+        .with("cgroup.write_bytes", &used, |_| 0.0);
+    let recording = if refaults { recording.with("cgroup.refaults_file", "/jobs/sort", |_| 60.0) } else { recording };
+    recording.by_default()
+}
+
+#[test]
+fn a_short_cgroup_explains_no_disk_that_it_leaves_alone() {
+    let full = |verdict: &Verdict| verdict.findings.iter().any(|f| f.rule == "disk.saturated" && f.instance == "vda");
+    let both = short_group("vdb", true);
+    assert!(full(&both), "{:#?}", both.set_aside);
+    assert!(both.findings.iter().any(|f| f.rule == "memory.cgroup-thrash"), "{:#?}", both.findings);
+    // less sure than by refaults, so that the disk is the stronger one
+    let weaker = short_group("vdb", false);
+    assert_eq!((weaker.bottleneck, weaker.instance.as_str()), (DISK, "vda"), "{:#?}", weaker.ranking);
+    // on the disk that it uses, it may be why
+    for refaults in [true, false] {
+        let same = short_group("vda", refaults);
+        assert!(!full(&same) && same.bottleneck == MEMORY, "{:#?}", same.findings);
+        assert!(same.set_aside.iter().any(|s| s.rule == "disk.saturated" && s.instance == "vda"));
+    }
+}

@@ -225,3 +225,54 @@ fn the_contract_has_its_fields() {
         "The disk sda is the bottleneck: it is so (average queue length 3 requests, limit 2; 100 % of 20 s).";
     assert_eq!(verdict.sentence, expected);
 }
+
+#[test]
+fn an_episode_is_not_hidden_by_another_disks() {
+    let queue = |of: f64| move |i: usize| if (100..200).contains(&i) { of } else { 0.1 };
+    let recording = Recording::new(1200)
+        .with("physical_disk.avg_queue_length", "sda", queue(3.0))
+        .with("physical_disk.avg_queue_length", "sdb", queue(1.5));
+    let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
+                 [[rule]]\nid = 's'\nall = [{ counter = 'avg_queue_length', above = 1 }]\nnone = ['r']\n";
+    let episodes = recording.by(rules).episodes;
+    let told: Vec<(&str, &str)> = episodes.iter().map(|e| (e.rule.as_str(), e.instance.as_str())).collect();
+    assert_eq!(told, [("r", "sda"), ("s", "sdb")]);
+}
+
+#[test]
+fn a_disk_explains_nothing_of_an_array_that_it_is_not_in() {
+    let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
+                 [[rule]]\nid = 's'\nwhich = 'set'\nnone = ['r']\n\
+                 all = [{ counter = 'avg_queue_length', above = 0.5 }]\n";
+    let mut topology = array(2, DeviceClass::Flash, RaidLevel::Raid0);
+    topology.devices.push(device("sdc", DeviceClass::Flash, &[], None));
+    let found = |queues: [f64; 3]| {
+        let disks = ["sda", "sdb", "sdc"].into_iter().zip(queues);
+        let recording = disks.fold(Recording::new(20), |r, (name, queue)| r.disk(name, 100.0, queue / 100.0, 1.0));
+        let verdict = recording.topology(topology.clone()).by(rules);
+        verdict.findings.iter().any(|f| f.rule == "s" && f.instance == "md0")
+    };
+    assert!(found([1.0, 1.0, 3.0]), "its own disks show nothing of it");
+    assert!(!found([3.0, 1.0, 0.1]), "one of its disks explains it");
+}
+
+#[test]
+fn a_cgroups_limit_explains_only_the_disk_that_it_is_for() {
+    let rules = "[[rule]]\nid = 'quota'\nobject = 'cgroup'\nbottleneck = 'throttle'\n\
+                 all = [{ counter = 'cpu_throttled', above = 0.5 }]\n\
+                 [[rule]]\nid = 'limit'\nobject = 'cgroup'\nbottleneck = 'throttle'\n\
+                 all = [{ counter = 'read_limit_used', above = 0.9 }]\n\
+                 [[rule]]\nid = 'queue'\nnone = ['quota', 'limit']\n\
+                 all = [{ counter = 'avg_queue_length', above = 2 }]\n";
+    let devices = ["sda", "sdb"].map(|name| device(name, DeviceClass::Flash, &[], None));
+    let topology = Topology { devices: devices.into(), ..Topology::default() };
+    let found = |limited: &str| {
+        let recording = Recording::new(20).topology(topology.clone()).disk("sda", 100.0, 0.03, 1.0);
+        let recording = recording.with("cgroup.cpu_throttled", "/web", |_| 0.9);
+        let verdict = recording.with("cgroup.read_limit_used", limited, |_| 0.95).by(rules);
+        verdict.findings.iter().any(|f| f.rule == "queue")
+    };
+    assert!(found("/jobs@sdb"), "neither a limit on another disk nor one of processor time is why");
+    assert!(!found("/jobs@sda"));
+    assert!(!found("/jobs@8:0"), "the log does not show which disk that is");
+}

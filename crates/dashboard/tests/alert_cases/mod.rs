@@ -278,3 +278,21 @@ fn a_cgroup_is_judged_alike_by_short_and_long_ticks() {
         assert_eq!(told(seconds, 0.2), ["Begin cgroup.throttled /web"], "ticks of {seconds} s");
     }
 }
+
+#[test]
+fn a_cgroup_that_loses_no_time_any_more_ends_its_alert() {
+    let series = [
+        ("cgroup.cpu_periods", "/web"),
+        ("cgroup.cpu_throttled_periods", "/web"),
+        ("cgroup.cpu_throttled_s", "/web"),
+    ];
+    // stopped in nine of ten periods still, for a hundredth of the time; or in few, on many processors; or it sleeps
+    for after in [[10.0, 9.0, 0.01], [10.0, 0.2, 0.6], [0.0, 0.0, 0.0]] {
+        let mut machine = Machine::new(&series);
+        assert_eq!(words(&machine.last(120, &[10.0, 9.0, 0.5])), ["Begin cgroup.throttled /web"]);
+        assert_eq!(words(&machine.last(120, &after)), ["End cgroup.throttled /web"], "{after:?}");
+    }
+    let mut machine = Machine::new(&series);
+    machine.last(120, &[10.0, 9.0, 0.5]);
+    assert!(words(&machine.last(120, &[10.0, 9.0, 0.05])).is_empty(), "a twentieth of the time is lost");
+}

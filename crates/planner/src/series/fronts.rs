@@ -87,9 +87,9 @@ impl LogDevices {
 
     /// What to know of a device that counts at another one.
     fn told_within(&self, name: &str, host: &str, topology: &Topology) -> String {
-        let leaves = topology.leaves(name);
+        let leaves = topology.disks_under(name);
         let is_named =
-            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.leaves(host).contains(&leaf);
+            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.disks_under(host).contains(&leaf);
         let elsewhere: Vec<&str> = leaves.into_iter().filter(|leaf| !is_named(leaf)).collect();
         let also = match elsewhere.is_empty() {
             true => String::new(),
@@ -119,7 +119,7 @@ impl FrontDevice {
     /// what else its disks hold.
     fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
         let by_disk = self.is_by_disk();
-        let on_disk = |t: &Topology| t.leaves(device).iter().any(|leaf| self.is(leaf));
+        let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.is(leaf));
         let on_it = |t: &Topology| reaches(t, device, &self.name, 0) || by_disk && on_disk(t);
         self.name == device || by_disk && self.is(device) || topology.is_some_and(on_it)
     }
@@ -177,7 +177,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     let mut covered: Vec<String> = Vec::new();
     for set in topology.into_iter().flat_map(top_sets) {
         let (Some(topology), Some(device)) = (topology, topology.and_then(|t| t.device(set))) else { continue };
-        let leaves = topology.leaves(set);
+        let leaves = topology.disks_under(set);
         let known: Vec<String> = leaves.iter().filter(|l| disks.contains(l)).map(|l| (*l).to_owned()).collect();
         let is_measured = measured(set);
         if !is_measured && known.is_empty() {
@@ -231,9 +231,13 @@ fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &To
 
 /// Partitions of disks that only count as arrays on other partitions of them: nothing else has their load.
 fn beside(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<FrontDevice> {
+    let is_path = |disk: &String| {
+        topology.devices.iter().any(|node| node.kind == DeviceKind::Multipath && node.below.contains(disk))
+    };
     let is_beside = |device: &&diskwright_base::Device| {
         let is_part = device.kind == DeviceKind::Partition && device.class != DeviceClass::Memory;
-        is_part && !fronts.iter().any(|front| front.shares(&device.name, topology))
+        // what is on a disk with several paths is used through its multipath node
+        is_part && !device.below.iter().any(is_path) && !fronts.iter().any(|front| front.shares(&device.name, topology))
     };
     let found = topology.devices.iter().filter(is_beside);
     found.filter_map(|part| Some(lone(&part.name, Some(topology), object_of(schema, &part.name)?))).collect()
@@ -271,7 +275,7 @@ fn reaches(topology: &Topology, from: &str, name: &str, depth: u8) -> bool {
 /// Members that hold more than the array: what else they do is in its load.
 fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     let topology = topology?;
-    let on_disk = |device: &str| topology.leaves(device).iter().any(|leaf| front.leaves.iter().any(|l| l == leaf));
+    let on_disk = |device: &str| topology.disks_under(device).iter().any(|leaf| front.leaves.iter().any(|l| l == leaf));
     let other = topology.filesystems.iter().find(|f| {
         !f.device.is_empty()
             && f.device != front.name
