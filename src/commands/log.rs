@@ -389,7 +389,7 @@ impl Logs {
         let Some(range) = reader.range()? else { return Ok(false) };
         let before = (self.range.1, self.end.next_tick);
         source.range = range;
-        self.end = reader.end(self.end)?;
+        self.end = reader.log_end(self.end)?;
         self.range.1 = self.range.1.max(range.1);
         // what --keep has removed meanwhile is there no more, and the clock may be set back to before the first tick
         self.range.0 = if self.from_beginning { range.0 } else { self.range.0.max(range.0) };
@@ -508,7 +508,7 @@ impl Logs {
 /// Where one log of ours ends; nothing of others, which do not grow.
 fn end_of(sources: &[LogSource]) -> Result<LogEnd, Failure> {
     match sources {
-        [source] if source._made.is_none() => Ok(LogReader::open(&source.path)?.end(LogEnd::default())?),
+        [source] if source._made.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
         _ => Ok(LogEnd::default()),
     }
 }

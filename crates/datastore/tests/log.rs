@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
 use diskwright_base::{Note, Schema, Series, Tick};
-use diskwright_datastore::{LogEnd, LogPosition, LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark};
+use diskwright_datastore::{
+    LogEnd, LogPosition, LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark,
+};
 
 #[test]
 fn ticks_and_notes_come_back_in_order() {
@@ -332,7 +334,7 @@ fn a_follower_gets_every_tick_and_note_once_whatever_the_clock_does() {
     let (mut found, mut texts, mut expected_texts) = (Vec::new(), Vec::new(), Vec::new());
     let mut follow = |position: &mut LogPosition| {
         let mut reader = LogReader::open(&dir.0).expect("a log");
-        end = reader.end(end).expect("readable");
+        end = reader.log_end(end).expect("readable");
         reader.go_on_from(*position);
         let seen = Seen::of(&mut reader);
         assert_eq!(seen.damages, []);

@@ -406,8 +406,8 @@ mod tests {
             rank(Bottleneck::Memory, 0.5, "memory.paging"),
             rank(Bottleneck::Network, 0.4, "network.full"),
         ];
-        assert_eq!(crate::rank::choose(&ranking), Bottleneck::Memory);
-        let said = |index: usize| weaker(&ranking[index], &ranking, Bottleneck::Memory);
+        assert_eq!(crate::rank::choose(&ranking, false), Bottleneck::Memory);
+        let said = |index: usize| weaker(&ranking[index], &ranking, Bottleneck::Memory, false);
         assert_eq!(said(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
         assert_eq!(said(3), "weaker than memory: network.full (0.40 against 0.50)");
     }

@@ -229,9 +229,11 @@ fn the_contract_has_its_fields() {
 #[test]
 fn an_episode_is_not_hidden_by_another_disks() {
     let queue = |of: f64| move |i: usize| if (100..200).contains(&i) { of } else { 0.1 };
-    let recording = Recording::new(1200)
-        .with("physical_disk.avg_queue_length", "sda", queue(3.0))
-        .with("physical_disk.avg_queue_length", "sdb", queue(1.5));
+    let recording = Recording::new(1200).with("physical_disk.avg_queue_length", "sda", queue(3.0)).with(
+        "physical_disk.avg_queue_length",
+        "sdb",
+        queue(1.5),
+    );
     let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
                  [[rule]]\nid = 's'\nall = [{ counter = 'avg_queue_length', above = 1 }]\nnone = ['r']\n";
     let episodes = recording.by(rules).episodes;

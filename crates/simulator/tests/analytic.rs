@@ -500,9 +500,8 @@ fn a_scrub_of_a_degraded_array_and_members_of_other_settings_are_not_left_out() 
     };
     assert_eq!((degraded(""), degraded("scrub = true\n")), (None, Some(UnsolvedPart::Scrub)));
     let pair = |write_cache: bool| {
-        let drive = |name: &str, on: bool| {
-            format!("[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\nwrite_cache = {on}\n")
-        };
+        let drive =
+            |name: &str, on: bool| format!("[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\nwrite_cache = {on}\n");
         let drives = format!("{}{}", drive("a", false), drive("b", write_cache));
         part(&format!("{drives}[[array]]\nlevel = 1\n[[workload]]\nrate = \"20/s\"\nread_share = 0.5\n"))
     };

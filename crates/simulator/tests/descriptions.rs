@@ -465,12 +465,8 @@ fn every_drive_has_a_name_of_its_own() {
         format!("{}{}[[workload]]\non = \"{on}\"\n", group(first.0, first.1), group(second.0, second.1))
     };
     let (d, d1, d2) = ("name = \"d\"", "name = \"d1\"", "name = \"d2\"");
-    let cases = [
-        (("", 3), ("", 1), "disk2"),
-        ((d, 13), (d1, 3), "d1"),
-        ((d2, 1), (d, 3), "d2"),
-        ((d1, 3), (d, 12), "d1"),
-    ];
+    let cases =
+        [(("", 3), ("", 1), "disk2"), ((d, 13), (d1, 3), "d1"), ((d2, 1), (d, 3), "d2"), ((d1, 3), (d, 12), "d1")];
     for (first, second, same) in cases {
         let told = told(&groups(first, second, same), &[]);
         assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");

@@ -261,11 +261,8 @@ pub fn usual(case: &Case) -> Vec<f64> {
 
 #[test]
 fn a_cgroup_is_judged_alike_by_short_and_long_ticks() {
-    let series = [
-        ("cgroup.cpu_periods", "/web"),
-        ("cgroup.cpu_throttled_periods", "/web"),
-        ("cgroup.cpu_throttled_s", "/web"),
-    ];
+    let series =
+        [("cgroup.cpu_periods", "/web"), ("cgroup.cpu_throttled_periods", "/web"), ("cgroup.cpu_throttled_s", "/web")];
     // half of ten periods a second, held back for a twentieth or a fifth of the time
     let told = |seconds: i64, share: f64| {
         let mut machine = Machine::new(&series);
@@ -281,11 +278,8 @@ fn a_cgroup_is_judged_alike_by_short_and_long_ticks() {
 
 #[test]
 fn a_cgroup_that_loses_no_time_any_more_ends_its_alert() {
-    let series = [
-        ("cgroup.cpu_periods", "/web"),
-        ("cgroup.cpu_throttled_periods", "/web"),
-        ("cgroup.cpu_throttled_s", "/web"),
-    ];
+    let series =
+        [("cgroup.cpu_periods", "/web"), ("cgroup.cpu_throttled_periods", "/web"), ("cgroup.cpu_throttled_s", "/web")];
     // stopped in nine of ten periods still, for a hundredth of the time; or in few, on many processors; or it sleeps
     for after in [[10.0, 9.0, 0.01], [10.0, 0.2, 0.6], [0.0, 0.0, 0.0]] {
         let mut machine = Machine::new(&series);

@@ -54,7 +54,7 @@ impl LogReader {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn end(&self, known: LogEnd) -> Result<LogEnd, StoreError> {
+    pub fn log_end(&self, known: LogEnd) -> Result<LogEnd, StoreError> {
         let counted = self.ledger.map_or(0, |ledger| ledger.next);
         if let Some(last) = self.last_of_tail()? {
             let next_tick = counted.max(last.number.saturating_add(1));
