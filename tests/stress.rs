@@ -87,7 +87,7 @@ fn a_load_is_held_and_says_what_it_reached() {
     }
     let screen = diskwright(&["stress", "locks", "--level", "20", "--for", "200ms"]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.contains("asked 20.0 %, reached ") && screen.contains("`why` should say"), "{screen}");
+    assert!(screen.contains("requested 20.0 %, reached ") && screen.contains("`why` should say"), "{screen}");
 }
 
 #[test]

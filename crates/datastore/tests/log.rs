@@ -310,6 +310,20 @@ fn times_are_rounded_to_the_unit_asked_for() {
     assert_eq!(seen, kept);
 }
 
+/// Windows end at the last tick's time.
+#[test]
+fn a_note_of_the_last_tick_is_not_behind_the_end_of_the_log() {
+    let dir = Dir::new();
+    let options = WriterOptions { time_unit_ns: 1000, ..options(5) };
+    let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
+    writer.push(&schema(1), Tick { time_ns: 5_000_268, elapsed_ns: 0 }, &[0.0]).expect("writable");
+    writer.note(&Note::new(5_000_268, Note::ALERT, "{}")).expect("writable");
+    writer.close().expect("writable");
+    let reader = LogReader::open(&dir.0).expect("readable");
+    let (_, end) = reader.range().expect("readable").expect("a tick");
+    assert_eq!(Seen::all(&dir.0).notes.iter().map(|note| note.time_ns).collect::<Vec<_>>(), [end]);
+}
+
 #[test]
 fn a_tick_is_safe_once_push_returns() {
     let dir = Dir::new();

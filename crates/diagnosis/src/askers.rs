@@ -218,12 +218,12 @@ mod tests {
 
     #[test]
     fn a_disk_with_several_paths_has_the_askers_of_all() {
-        let at = |device: &str, row: AskerRow| AskerRow { device: device.into(), ..row };
+        let on = |device: &str, row: AskerRow| AskerRow { device: device.into(), ..row };
         let mut askers = Askers::default();
         askers.add(&table(vec![
-            at("sda", row("read", "postgres", Some(false), 100, 3.0)),
-            at("sdb", row("read", "postgres", Some(false), 50, 1.0)),
-            at("sdc", row("read", "backup", Some(false), 900, 9.0)),
+            on("sda", row("read", "postgres", Some(false), 100, 3.0)),
+            on("sdb", row("read", "postgres", Some(false), 50, 1.0)),
+            on("sdc", row("read", "backup", Some(false), 900, 9.0)),
         ]));
         let paths = ["sda".to_owned(), "sdb".to_owned()];
         let of = |askers: &Askers| askers.of_paths("dm-0", &paths, &HashMap::new());
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!((found.len(), found[0].device.as_str(), found[0].requests), (1, "dm-0", 150));
         assert_eq!((found[0].programs, found[0].askers[0].requests), (1, 150));
         // where the disk's own requests are traced, those of its paths are the same again
-        askers.add(&table(vec![at("dm-0", row("read", "postgres", Some(false), 140, 4.0))]));
+        askers.add(&table(vec![on("dm-0", row("read", "postgres", Some(false), 140, 4.0))]));
         assert_eq!(of(&askers)[0].requests, 140);
     }
 

@@ -99,7 +99,9 @@ fn requests_that_go_on_save_the_arm_and_fewer_disks_suffice() {
 #[test]
 fn channels_links_and_caches_as_simulated() {
     let demand = Demand::typed(300.0, 100.0, 65_536.0);
-    let limits = PlanLimits { drives: vec!["st32171w".into(), "samsung-pm1643-3840".into()], ..limits() };
+    let limits =
+        PlanLimits { drives: ["st32171w", "samsung-pm1643-3840", "st4000nm0023"].map(String::from).into(), ..limits() };
+    // behind the cache a disk that is much larger: what the cache answers of reads is in no analysis
     let all = parts(&demand, &limits).expect("drives");
     let (scsi, sas, raid) = (offer("ultra-wide-scsi"), offer("sas3-expander-24"), offer("sas3-raid-8"));
     let cases = [
@@ -107,18 +109,18 @@ fn channels_links_and_caches_as_simulated() {
         (0, &scsi, 2, false, ArrayLevel::Raid10, 24),
         (0, &scsi, 2, false, ArrayLevel::Raid5, 15),
         (1, &sas, 1, false, ArrayLevel::Raid10, 6),
-        (0, &raid, 1, true, ArrayLevel::Raid10, 8),
-        (0, &raid, 1, true, ArrayLevel::Raid5, 6),
+        (2, &raid, 1, true, ArrayLevel::Raid10, 8),
+        (2, &raid, 1, true, ArrayLevel::Raid5, 6),
     ];
     for (part, offer, boards, write_back, level, count) in cases {
         let path = Some(DesignPath { offer, controllers: boards, write_back });
         let design = StorageDesign { part: &all[part], level, count, unit_bytes: 65_536, path };
         let demand = demand.scaled(0.5 * sustained(&design, &demand));
         let analysis = design.respond(&demand).expect("solved").expect("it keeps up");
-        let found = simulate(&design, &demand, ArrayCondition::Healthy, 10_000).expect("simulated");
+        let found = simulate(&design, &demand, ArrayCondition::Healthy, 100_000).expect("simulated");
         let mean = found.response_s.expect("it keeps up")[0];
         let apart = analysis.mean_s / mean - 1.0;
-        assert!(apart.abs() < 0.15, "{level} of {count} on {boards} x {}: {apart:+.3}", offer.id);
+        assert!(apart.abs() < 0.12, "{level} of {count} on {boards} x {}: {apart:+.3}", offer.id);
         // writes that a cache takes are answered in the time of its link
         if write_back {
             let without =

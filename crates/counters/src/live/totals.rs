@@ -263,7 +263,7 @@ impl CounterTable {
     }
 
     fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
-        let anew = self.backwards == CounterReset::RowBeganAnew && rule == CellRule::Total;
+        let anew = self.backwards == CounterReset::RowBeganAnew && matches!(rule, CellRule::Total | CellRule::Sum32);
         if anew {
             let width = self.columns.len();
             for (c, column) in self.columns.iter().enumerate() {

@@ -178,7 +178,9 @@ impl LogWriter {
     /// When the log cannot be written for another reason than a full or
     /// failing disk.
     pub fn note(&mut self, note: &Note) -> Result<WriteOutcome, StoreError> {
-        let note = notes::fitting(note);
+        let mut note = notes::fitting(note);
+        // as a tick's, so that a note of the last tick is not behind the log's end
+        note.time_ns = nearest(note.time_ns, self.options.time_unit_ns);
         let flags = self.stand(&note);
         let length = notes::plain_length(&note);
         if self.notes_bytes + length > MOST_NOTES && self.pausing(LogWriter::complete)? == WriteOutcome::Paused {
@@ -561,13 +563,16 @@ impl Drop for LogWriter {
 
 /// The tick with its times rounded; a known length does not become 0.
 fn rounded(tick: Tick, unit_ns: u64) -> Tick {
-    let Some(unit) = i64::try_from(unit_ns).ok().filter(|unit| *unit > 1) else { return tick };
-    let nearest = |time: i64| time.checked_add(unit / 2).map(|t| t.div_euclid(unit) * unit).unwrap_or(time);
     let elapsed_ns = match i64::try_from(tick.elapsed_ns) {
-        Ok(elapsed) if elapsed > 0 => nearest(elapsed).max(unit) as u64,
+        Ok(elapsed) if elapsed > 0 => nearest(elapsed, unit_ns).max(unit_ns as i64) as u64,
         _ => tick.elapsed_ns,
     };
-    Tick { time_ns: nearest(tick.time_ns), elapsed_ns }
+    Tick { time_ns: nearest(tick.time_ns, unit_ns), elapsed_ns }
+}
+
+fn nearest(time: i64, unit_ns: u64) -> i64 {
+    let Some(unit) = i64::try_from(unit_ns).ok().filter(|unit| *unit > 1) else { return time };
+    time.checked_add(unit / 2).map_or(time, |t| t.div_euclid(unit) * unit)
 }
 
 fn segment_bytes(options: &WriterOptions) -> u64 {

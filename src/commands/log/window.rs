@@ -1,0 +1,103 @@
+//! The stretch of a log that a command looks at, and how the log is read.
+
+use clap::Args;
+
+use super::super::arrays::Arrays;
+use super::super::foreign::ForeignOptions;
+use super::super::{Failure, when};
+
+/// The stretch of a log that a command looks at.
+#[derive(Args, Clone, Default)]
+pub struct LogWindow {
+    /// Start: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -10m (before the log's end)
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    from: Option<String>,
+    /// End, written like --from
+    #[arg(long, visible_alias = "until", allow_hyphen_values = true, value_name = "TIME")]
+    to: Option<String>,
+    #[command(flatten)]
+    pub(super) reading: ForeignOptions,
+    #[command(flatten)]
+    pub(super) arrays: Arrays,
+    /// The options that give the ends, where they are not called --from and --to.
+    #[arg(skip)]
+    called: Option<[&'static str; 2]>,
+}
+
+impl LogWindow {
+    /// The same way of reading with other ends.
+    pub fn with(&self, from: Option<String>, to: Option<String>) -> LogWindow {
+        LogWindow { from, to, ..self.clone() }
+    }
+
+    /// The start that was given.
+    pub fn from(&self) -> Option<&String> {
+        self.from.as_ref()
+    }
+
+    /// True when neither end is given.
+    pub fn is_whole(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    /// How a log of another tool is read, where all of it is wanted as it is.
+    pub fn of_whole(&self) -> Result<Option<&ForeignOptions>, Failure> {
+        let is_plain = self.is_whole() && self.arrays.described()?.is_empty();
+        Ok(is_plain.then_some(&self.reading))
+    }
+
+    /// Refuses options that say how a log is read, or what it lacks, where there is none: they would do nothing, and
+    /// `why --host db1` would judge this machine.
+    pub fn without_log(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.given().or_else(|| self.arrays.given()) else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} needs a log: it says how a log is read, or what a log lacks")))
+    }
+
+    /// The same where one machine of a store is read: what is said of the machine holds there too.
+    pub fn of_store(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.given() else { return Ok(()) };
+        Err(Failure::Usage(format!("{option} needs a log; --match selects the machine of a store")))
+    }
+
+    /// A window of a store, without a log.
+    pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
+        LogWindow { from, to, ..LogWindow::default() }
+    }
+
+    /// The same with ends that other options give.
+    pub fn called(self, from: &'static str, to: &'static str) -> LogWindow {
+        LogWindow { called: Some([from, to]), ..self }
+    }
+
+    /// The options that give the ends.
+    pub(super) fn names(&self) -> [&'static str; 2] {
+        self.called.unwrap_or(["--from", "--to"])
+    }
+
+    /// A window of logs that are still to be read, with what the user says of them.
+    pub fn reading(from: Option<String>, to: Option<String>, reading: ForeignOptions, arrays: Arrays) -> LogWindow {
+        LogWindow { from, to, reading, arrays, called: None }
+    }
+
+    /// A window of logs that were read already, with what the user says of the machine.
+    pub fn of_machine(from: Option<String>, to: Option<String>, arrays: Arrays) -> LogWindow {
+        LogWindow { from, to, arrays, ..LogWindow::default() }
+    }
+
+    /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
+    pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
+        let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();
+        let (from, to) = (end(&self.from)?, end(&self.to)?);
+        self.in_order(from.zip(to))?;
+        Ok((from, to))
+    }
+
+    /// Refuses ends that leave no time between them, whatever the log has.
+    pub fn in_order(&self, ends: Option<(i64, i64)>) -> Result<(), Failure> {
+        let [from, to] = self.names();
+        match ends {
+            Some((start, end)) if start >= end => Err(Failure::Usage(format!("{from} is not before {to}"))),
+            _ => Ok(()),
+        }
+    }
+}
