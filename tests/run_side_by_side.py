@@ -18,8 +18,9 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# as many programs at once, each with RUST_TEST_THREADS tests
+# as many programs at once, each with so many tests; those of the program wait for devices and servers, not processors
 PROGRAMS = 2
+THREADS, THREADS_OF_PROGRAM = 3, 6
 # the library, the program and the tests of each crate; Clippy reads benches and examples (`--tests` would link the
 # benches that are marked as tests)
 TARGETS = ["--lib", "--bins", "--test", "*"]
@@ -66,7 +67,8 @@ def test_program(message):
 
 def run(name, command, folder):
     """Runs one as `cargo test` would; its name, exit code, output and seconds."""
-    environment = dict(os.environ, CARGO_MANIFEST_DIR=folder)
+    threads = THREADS_OF_PROGRAM if name == "tests/all.rs" else THREADS
+    environment = {"RUST_TEST_THREADS": str(threads), **os.environ, "CARGO_MANIFEST_DIR": folder}
     began = time.monotonic()
     done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", check=False)

@@ -222,7 +222,7 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
     for (load, ended) in [
         ("users = 2\noperations = 20".to_owned(), "ended after 279 ms"),
         (format!("users = 2\n{phase}"), "ended after 3"),
-        (format!("rate = \"20/s\"\n{phase}"), "ended after 2.89 s"),
+        (format!("rate = \"20/s\"\n{phase}"), "ended after 2.8"),
     ] {
         let path = under(&folder, &load);
         let shown = screen(&["simulate", &path]);
