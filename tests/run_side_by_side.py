@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the tests and runs their programs side by side, which `cargo test` does one after another: most of them
-wait for devices, servers and clocks, and leave a processor idle meanwhile. A program begins as soon as it is built;
-what is still to be built goes first.
+wait for devices, servers and clocks, and leave a processor idle meanwhile. A program begins as soon as it is built, and
+what is still to be built goes first; the tests of the program itself wait until that is built, too.
 
     tests/run_side_by_side.py [--beside COMMAND]...   a command of the shell, run beside the tests once all is built
 
@@ -12,8 +12,10 @@ import argparse
 import concurrent.futures
 import json
 import os
+import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -66,13 +68,19 @@ def test_program(message):
 
 
 def run(name, command, folder):
-    """Runs one as `cargo test` would; its name, exit code, output and seconds."""
+    """Runs one as `cargo test` would; its name, exit code, output, seconds, and those of processors."""
     threads = THREADS_OF_PROGRAM if name == "tests/all.rs" else THREADS
     environment = {"RUST_TEST_THREADS": str(threads), **os.environ, "CARGO_MANIFEST_DIR": folder}
     began = time.monotonic()
-    done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-    return name, done.returncode, done.stdout, time.monotonic() - began
+    with tempfile.TemporaryFile() as output:
+        # no `with`: it is waited for by its number, which tells the processor time of all that it started
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    return name, process.returncode, text, time.monotonic() - began, used.ru_utime + used.ru_stime
 
 
 def work(queue, building, finished):
@@ -92,14 +100,17 @@ def main():
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(PROGRAMS + len(options.beside)) as pool:
         workers = [pool.submit(work, queue, building, finished) for _ in range(PROGRAMS)]
+        of_program = []
         with subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True) as built:
-            for message in built.stdout:
-                program = test_program(message)
-                if program:
-                    queue.put(program)
+            for program in filter(None, map(test_program, built.stdout)):
+                of_program.append(program) if program[2] == ROOT else queue.put(program)
         building.clear()
-        finished.append(("the build", built.returncode, "", time.monotonic() - began))
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = used.ru_utime + used.ru_stime - sum(program[4] for program in finished)
+        finished.append(("the build", built.returncode, "", time.monotonic() - began, used))
         if built.returncode == 0:
+            for program in of_program:
+                queue.put(program)
             queue.put(("the examples in documentation", ["cargo", "test", "--workspace", "--doc", "--quiet"], ROOT, 0))
             beside = [pool.submit(run, command, ["bash", "-c", command], ROOT) for command in options.beside]
         queue.close()
@@ -107,9 +118,9 @@ def main():
             worker.result()
         finished += [done.result() for done in beside] if built.returncode == 0 else []
     # what failed comes last, where people look
-    for name, code, output, seconds in sorted(finished, key=lambda program: program[1] != 0):
-        print(f"-- {name}: {seconds:.1f} s, exit {code}\n{output}", flush=True)
-    failed = [name for name, code, _, _ in finished if code != 0]
+    for name, code, output, seconds, used in sorted(finished, key=lambda program: program[1] != 0):
+        print(f"-- {name}: {seconds:.1f} s, {used:.1f} s of processors, exit {code}\n{output}", flush=True)
+    failed = [name for name, code, *_ in finished if code != 0]
     for name in failed:
         print(f"failed: {name}")
     return 1 if failed or len(finished) < 3 else 0

@@ -93,6 +93,8 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
         let tick = options.kept(sampler.stamp());
         let notes = sampler.take_notes();
         for note in &notes {
+            // what a busy machine tells late, as of an earlier tick, was not there to be shown live
+            seen.retain(|(time_ns, _)| *time_ns < note.time_ns);
             desk.note(note);
             writer.note(note).expect("noted");
             memory.note(note.clone());
@@ -116,6 +118,7 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
         let (before, after) = (shown(buffers), shown(&replayed));
         assert!(replayed == *buffers, "tick {number}:\n{before}\n in the log:\n{after}");
     }
-    let last = shown(&seen[TICKS - 1].1);
+    assert!(seen.len() >= 2, "the notes of all ticks were late");
+    let last = shown(&seen[seen.len() - 1].1);
     assert!(last.contains("ALERT own.always") && last.contains("Memory"), "{last}");
 }
