@@ -257,7 +257,7 @@ class PageTest(BrowserCase):
                 # the arrow of its order is no other button
                 page.run("document.activeElement.click()")
                 page.until("document.querySelector('#devices th[aria-sort]') !== null", "the order")
-        # with the mouse, it does not stay in the way of the keys
+        # a button that has it, here by the mouse, leaves other keys their meaning
         page.click("#devices th button")
         frames = page.run(FRAMES)
         page.until(f"{FRAMES} > {frames + 1}", "frames meanwhile")

@@ -11,10 +11,9 @@ function el(tag, props, ...children) {
   node.append(...children.filter(child => child != null && child !== ""));
   return node;
 }
-// What is made anew keeps the keyboard: on the button of the same text, an order's arrow aside. A button that the mouse
-// pressed does not stay in the way of the keys.
+// What is made anew keeps the keyboard: on the button of the same text, an order's arrow aside.
 const fill = (node, ...children) => {
-  const buttons = () => [...node.querySelectorAll("button")], old = node.querySelector("button:focus-visible"), at = buttons().indexOf(old);
+  const buttons = () => [...node.querySelectorAll("button")], old = node.querySelector("button:focus"), at = buttons().indexOf(old);
   node.replaceChildren(...children.filter(child => child));
   if (at < 0) return;
   const text = one => one?.textContent.replace(/ [↑↓]$/, ""), isSame = one => text(one) === text(old), made = buttons();

@@ -226,7 +226,8 @@ const start = tried(async () => {
     setTimeout(() => { $("link").textContent = "Copy link"; }, 1500);
   };
   pointers();
-  document.addEventListener("keydown", event => { if (!document.querySelector("dialog[open]") && !/BUTTON/.test(event.target.tagName)) keys(event); });
+  // what presses a button, which has a type, is no key of the page
+  document.addEventListener("keydown", event => { if (!document.querySelector("dialog[open]") && !(event.target.type && /^( |Enter)$/.test(event.key))) keys(event); });
   new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
   addEventListener("hashchange", begin);
