@@ -65,12 +65,25 @@ pub(crate) struct DaylightClock {
     usual_ns: u64,
     /// The time before the latest sample, where it was much longer than usual; else 0.
     long_ns: u64,
+    /// The clock was set back, or another log begins: times that catch up with the latest follow no sample of it.
+    is_astray: bool,
 }
 
 impl DaylightClock {
     /// The moment of the next sample: `time_ns` is UTC by the log's one zone, `local_ns` what its clock showed.
     pub fn place(&mut self, time_ns: i64, local_ns: i64, batch: &mut FrameBatch<'_>) -> i64 {
-        let (now, is_changed) = self.follow(time_ns, local_ns);
+        self.place_covering(time_ns, local_ns, None, batch)
+    }
+
+    /// The same for a sample which says itself how much time it covers, in nanoseconds.
+    pub fn place_covering(
+        &mut self,
+        time_ns: i64,
+        local_ns: i64,
+        covered_ns: Option<u64>,
+        batch: &mut FrameBatch<'_>,
+    ) -> i64 {
+        let (now, is_changed) = self.follow_covering(time_ns, local_ns, covered_ns);
         if is_changed {
             batch.note(Note::new(now, Note::CLOCK, TOLD));
         }
@@ -88,15 +101,17 @@ impl DaylightClock {
         let mut is_changed = false;
         if let Some(last) = self.last_ns {
             if self.is_odd(time_ns)
+                && !self.is_astray
                 && let Some(change) = change(last, now, local_ns, self.usual_ns)
             {
                 self.shift_ns += change.shift_ns();
                 now = now.saturating_add(change.shift_ns());
                 is_changed = true;
             }
-            if let Some(since) = u64::try_from(now.saturating_sub(last)).ok().filter(|since| *since > 0) {
-                self.learn(since);
-            }
+            let since = u64::try_from(now.saturating_sub(last)).ok().filter(|since| *since > 0);
+            since.into_iter().for_each(|since| self.learn(since));
+            // the same moment again is another row of it
+            self.is_astray = now < last || self.is_astray && now == last;
         }
         self.last_ns = self.last_ns.max(Some(now));
         (now, is_changed)
@@ -125,9 +140,26 @@ impl DaylightClock {
         self.shift_ns / SECOND_NS
     }
 
+    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since the
+    /// latest, no hour is missing.
+    pub fn follow_covering(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
+        let now = time_ns.saturating_add(self.shift_ns);
+        let is_whole = |(last, covered): (i64, i64)| {
+            covered > 0 && now.saturating_sub(last).saturating_sub(covered).saturating_abs() <= covered / 10
+        };
+        let covered_ns = covered_ns.and_then(|covered| i64::try_from(covered).ok());
+        if self.last_ns.zip(covered_ns).is_some_and(is_whole) {
+            covered_ns.and_then(|covered| u64::try_from(covered).ok()).into_iter().for_each(|since| self.learn(since));
+            (self.last_ns, self.is_astray) = (Some(now), false);
+            return (now, false);
+        }
+        self.follow(time_ns, local_ns)
+    }
+
     /// Samples that come are not those that follow the latest: a table begins once more.
     pub fn forget(&mut self) {
         self.last_ns = None;
+        self.is_astray = false;
     }
 }
 
@@ -176,6 +208,33 @@ mod tests {
             assert!(!told(time), "{time}");
         }
         assert!(!told("02:02:00") && !told("02:03:00"));
+    }
+
+    /// An hour's step that nobody explains is another matter than three: the clock catches up row by row.
+    #[test]
+    fn a_clock_that_catches_up_after_it_was_set_back_has_not_changed() {
+        let mut clock = DaylightClock::default();
+        let of = |minute: i64| at("2026-06-10T00:00:00Z") + minute * MINUTE_NS;
+        let mut follow = |minute: i64| clock.follow(of(minute), of(minute));
+        // to 05:00, then from 02:01 to 08:00
+        for minute in (0..=300).chain(121..=480) {
+            assert_eq!(follow(minute), (of(minute), false), "{minute}");
+        }
+    }
+
+    #[test]
+    fn a_sample_that_covers_the_hour_shows_that_none_is_missing() {
+        let seen = |covered_s: u64| {
+            let mut clock = DaylightClock::default();
+            let mut follow = |time: &str, covered_s: u64| {
+                let moment = at(&format!("2026-03-29T{time}Z"));
+                clock.follow_covering(moment, moment, Some(covered_s * SECOND_NS as u64)).1
+            };
+            let before = [follow("01:58:00", 60), follow("01:59:00", 60)];
+            assert_eq!(before, [false; 2]);
+            follow("03:00:00", covered_s)
+        };
+        assert_eq!([seen(60), seen(3660)], [true, false]);
     }
 
     #[test]

@@ -322,7 +322,7 @@ fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
     for (member, outline) in set_back.take(MOST_LINES) {
         let (name, ticks, back) = (&member.name, outline.repeated, outline.set_back.map_or_else(String::new, rfc3339));
         output::warn(format_args!(
-            "{name}: the clock was set back to {back}; {ticks} ticks of times that were recorded before are left out"
+            "{name}: the clock was set back to {back}; {ticks} ticks until it had caught up are left out"
         ));
     }
 }

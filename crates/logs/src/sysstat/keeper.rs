@@ -222,7 +222,8 @@ impl SysstatSession<'_, '_> {
             if is_settled {
                 return Ok(Some((time_ns, elapsed)));
             }
-            return Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), elapsed)));
+            let local_ns = local.saturating_mul(S);
+            return Ok(Some((self.daylight.place_covering(time_ns, local_ns, elapsed, self.batch), elapsed)));
         }
         let Some(whole) = part(StampPart::Whole) else {
             return self.counted_time(place).map(|time| Some((time, None)));

@@ -147,7 +147,7 @@ impl SadfRowsLog<'_, '_> {
         let mut time_ns = self.clock.utc_ns(local, &zone, self.batch);
         // values a row go through time once for each counter, and nothing stands between
         if !is_tabbed && self.clock.is_one_zone(&zone) {
-            time_ns = self.steady(time_ns, local);
+            time_ns = self.steady(time_ns, local, u64::try_from(interval.saturating_mul(1_000_000_000)).ok());
         }
         if interval < 0 {
             self.event(time_ns, &cells[3..]);
@@ -171,8 +171,9 @@ impl SadfRowsLog<'_, '_> {
     }
 
     /// The moment of a local time, after a change of the clocks.
-    fn steady(&mut self, time_ns: i64, local: i64) -> i64 {
-        let (moment_ns, is_changed) = self.daylight.follow(time_ns, local.saturating_mul(1_000_000_000));
+    fn steady(&mut self, time_ns: i64, local: i64, covered_ns: Option<u64>) -> i64 {
+        let local_ns = local.saturating_mul(1_000_000_000);
+        let (moment_ns, is_changed) = self.daylight.follow_covering(time_ns, local_ns, covered_ns);
         if is_changed && self.changes.insert(moment_ns) {
             self.collector.note(Note::new(moment_ns, Note::CLOCK, daylight::TOLD));
         }

@@ -140,6 +140,9 @@ impl VmstatLog<'_, '_> {
             }
             // the zone in the headings is that of the moment when they were printed
             let time_ns = self.clock.utc_ns(found.local, &zone, self.batch);
+            if matches!(&zone, ZoneHint::Name(name) if name == "UTC") {
+                return time_ns;
+            }
             self.daylight.place(time_ns, found.local.saturating_mul(1_000_000_000), self.batch)
         });
         if is_first {
