@@ -303,3 +303,50 @@ fn the_last_sentence_says_what_sets_the_rate() {
     assert_eq!(answer["bottleneck"], Value::Null);
     assert!(answer["because"].as_str().is_some_and(|because| because.starts_with("nothing was requested")), "{answer}");
 }
+
+/// Nothing that is served ends a simulation, too; and of the least busy copies, which queue less than those at random, the
+/// solver gives less.
+#[test]
+fn degraded_arrays_end_and_are_solved_as_they_are_simulated() {
+    let folder = folder("systems-degraded");
+    let of = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("written");
+        json(&["simulate", &path.display().to_string()])
+    };
+    let plain = "capacity = \"1GB\"\n[drive.plain]\nservers = 1\nservice = { uniform_us = [100, 9000] }\n";
+    // users who do not think, and an array without data: an error takes a moment, or no time would pass
+    let lost = of(
+        "lost.toml",
+        &format!(
+            "[watch]\nduration = \"1s\"\n[[drive]]\nname = \"disk\"\n{plain}[[array]]\nname = \"data\"\n\
+             level = \"raid0\"\nfailed = [0]\n[[workload]]\nname = \"w\"\nusers = 1\n"
+        ),
+    );
+    assert!(number(&lost, "/arrays/0/lost_bytes") > 0.0, "{lost}");
+    let rates = |answer: &Value| {
+        let simulated = number(answer, "/workloads/0/requests_per_s");
+        (number(answer, "/analytic/requests_per_s"), simulated)
+    };
+    for (name, text) in [
+        (
+            // small writes of a parity array in step
+            "parity.toml",
+            "[watch]\nduration = \"10s\"\n[[drive]]\nname = \"disk\"\ncount = 5\nmodel = \"samsung-pm1643-3840\"\n\
+             [[array]]\nname = \"data\"\nlevel = \"raid3\"\nfailed = [1]\n[[workload]]\nname = \"w\"\nusers = 4\n\
+             think = \"70ms\"\nread_share = 0\nsize = \"4KB\"\narea = \"10%\"\n"
+                .to_owned(),
+        ),
+        (
+            "mirror.toml",
+            format!(
+                "[watch]\nduration = \"10s\"\n[[drive]]\nname = \"disk\"\ncount = 6\n{plain}[[array]]\n\
+                 name = \"data\"\nlevel = \"raid1\"\nfailed = [0]\nread_from = \"least-busy\"\n[[workload]]\n\
+                 name = \"w\"\nusers = 20\nthink = \"10ms\"\nread_share = 1\nsize = \"512B\"\n"
+            ),
+        ),
+    ] {
+        let (solved, simulated) = rates(&of(name, &text));
+        assert!((solved / simulated - 1.0).abs() < 0.25, "{name}: solved {solved}/s, simulated {simulated}/s");
+    }
+}

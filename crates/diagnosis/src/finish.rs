@@ -199,14 +199,14 @@ fn nothing(seen: &Observation, pack_at: usize, unjudged: &[UnjudgedRule], bottle
     }
     if bottleneck == Bottleneck::Unknown {
         return format!(
-            "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none fired in \
-             {window}."
+            "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none that \
+             names a bottleneck fired in {window}."
         );
     }
     if judged * 2 < rules {
         return format!(
             "No bottleneck found, but only {judged} of {rules} rules of the {pack} pack could be evaluated; none \
-             fired in {window}."
+             that names a bottleneck fired in {window}."
         );
     }
     format!("No bottleneck found: no rule of the {pack} pack fired in {window}.")

@@ -8,7 +8,9 @@ use super::requests::{BackgroundChain, RequestWay, WorkloadRequest};
 use super::sets::{MemberDemand, MemberPool, drive_at, evenly, found_by_itself, member_demands, plans, pools};
 use super::side_by_side;
 use super::{UnsolvedPart, UnsolvedReason};
-use crate::array::{ArrayDescription, ArrayGeometry, ArrayState, MemberIo, MemberIoPlan, Planner};
+use crate::array::{
+    ArrayDescription, ArrayGeometry, ArrayPolicy, ArrayState, MemberIo, MemberIoPlan, Planner, ReadFrom,
+};
 use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
 use crate::load;
@@ -194,7 +196,12 @@ impl<'a> NetworkBuilder<'a> {
         let cache = self.cache_of(group, Some(set));
         let ways = self.ways(requests, cache, array.blocks(), group)?;
         evenly(set, &ways, array.blocks() as f64)?;
-        let mut planner = Planner::new(array, set.policy);
+        // what goes by the load or the place of each member spreads over all of them
+        let read_from = match set.policy.read_from {
+            ReadFrom::LeastBusy | ReadFrom::Nearest | ReadFrom::IdleOrNearest => ReadFrom::RoundRobin,
+            other => other,
+        };
+        let mut planner = Planner::new(array, ArrayPolicy { read_from, ..set.policy });
         if !planner.set_state(ArrayState::failed(set.failed.iter().copied())) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Lost });
         }

@@ -520,7 +520,8 @@ impl NetworkCenter {
         let waits = (1.0 - load.common * (1.0 - met.apart)) * (1.0 - even) * met.wait_variance;
         let apart = (0.035 * (met.queue - 2.0)).clamp(0.0, 0.8) * ((self.group - 3.0) / 3.0).clamp(0.0, 1.0);
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
-        service + waits + orders
+        // shares that add up to one may be a little more
+        (service + waits + orders).max(0.0)
     }
 }
 

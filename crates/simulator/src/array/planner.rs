@@ -41,7 +41,7 @@ impl From<Io> for ArrayRequest {
 /// chosen; the next one is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// The copies in turn.
+    /// The copies that can be read, in turn.
     #[default]
     RoundRobin,
     /// The copy whose member's arm was last sent nearest. Positions are those
@@ -286,9 +286,11 @@ impl Planner {
             ReadFrom::Primary => 0,
             ReadFrom::Process => (who % u32::from(count)) as u16,
             ReadFrom::RoundRobin => {
-                let turn = self.turn;
-                self.turn = if turn + 1 >= count { 0 } else { turn + 1 };
-                turn
+                // those that can be read, each as often as another
+                let left = if all_well { count } else { (0..count).map(place_of).filter(well).count() as u16 };
+                let turn = if self.turn < left { self.turn } else { 0 };
+                self.turn = turn + 1;
+                return (0..count).map(place_of).filter(well).nth(usize::from(turn));
             }
         };
         let place = place_of(wanted);

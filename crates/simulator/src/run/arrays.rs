@@ -15,6 +15,10 @@ use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
 use crate::system::{Background, Set};
 
+/// How long it takes until an error is answered where nothing is left to read or write: ours. In no time, users who do
+/// not think would ask without end at one moment.
+const ERROR_NS: Ns = 1_000_000;
+
 /// An array in the system.
 pub(super) struct ArrayRun {
     pub planner: Planner,
@@ -183,7 +187,13 @@ impl Simulation {
         let run = &mut self.arrays[usize::from(array)];
         let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { ParityWork::default() };
         let Some(number) = run.flights.begin(&mut plan) else {
+            let is_lost = plan.lost_blocks > 0;
             run.plan = Some(plan);
+            if is_lost {
+                self.jobs[job].phase = ArrayPhase::Last;
+                self.events.schedule(now.saturating_add(ERROR_NS), SimulationEvent::Go { job });
+                return;
+            }
             self.array_done(now, array, job);
             return;
         };
