@@ -209,7 +209,7 @@ fn nothing(seen: &Observation, pack_at: usize, unjudged: &[UnjudgedRule], bottle
              that names a bottleneck fired in {window}."
         );
     }
-    format!("No bottleneck found: no rule of the {pack} pack fired in {window}.")
+    format!("No bottleneck found: no rule of the {pack} pack that names one fired in {window}.")
 }
 
 fn explained(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
