@@ -304,8 +304,8 @@ fn the_last_sentence_says_what_sets_the_rate() {
     assert!(answer["because"].as_str().is_some_and(|because| because.starts_with("nothing was requested")), "{answer}");
 }
 
-/// Nothing that is served ends a simulation, too; and of the least busy copies, which queue less than those at random, the
-/// solver gives less.
+/// Nothing that is served ends a simulation, too; and the least busy copies queue less than the solver's, which are
+/// taken at random.
 #[test]
 fn degraded_arrays_end_and_are_solved_as_they_are_simulated() {
     let folder = folder("systems-degraded");

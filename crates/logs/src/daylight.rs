@@ -140,8 +140,8 @@ impl DaylightClock {
         self.shift_ns / SECOND_NS
     }
 
-    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since the
-    /// latest, no hour is missing.
+    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since
+    /// the latest, no hour is missing.
     pub fn follow_covering(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
         let now = time_ns.saturating_add(self.shift_ns);
         let is_whole = |(last, covered): (i64, i64)| {
