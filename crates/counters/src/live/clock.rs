@@ -30,7 +30,8 @@ impl Clock for SystemClock {
             time.tv_sec * 1_000_000_000 + time.tv_nsec
         };
         ClockReading {
-            wall_ns: ns(ClockId::Realtime),
+            // whole microseconds, as a log keeps times: what is live and its replay have notes at the same ticks
+            wall_ns: (ns(ClockId::Realtime) + 500).div_euclid(1000) * 1000,
             running_ns: ns(ClockId::Monotonic).max(0) as u64,
             since_boot_ns: ns(ClockId::Boottime).max(0) as u64,
         }
