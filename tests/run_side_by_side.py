@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import queue
 import resource
 import subprocess
 import sys
@@ -23,6 +24,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # as many programs at once, each with so many tests; those of the program wait for devices and servers, not processors
 PROGRAMS = 2
 THREADS, THREADS_OF_PROGRAM = 3, 6
+# what ends a queue: it comes behind all sizes, which are below zero, and the examples
+LAST = (1,)
 # the library, the program and the tests of each crate; Clippy reads benches and examples (`--tests` would link the
 # benches that are marked as tests)
 TARGETS = ["--lib", "--bins", "--test", "*"]
@@ -30,41 +33,15 @@ BUILD = ["cargo", "test", "--workspace", "--no-run", "--quiet", *TARGETS,
          "--message-format", "json-render-diagnostics"]
 
 
-class Queue:
-    """Built programs that wait for their turn; the largest link most of the project, and test most."""
-
-    def __init__(self):
-        self.waiting = []
-        self.closed = False
-        self.changed = threading.Condition()
-
-    def put(self, program):
-        with self.changed:
-            self.waiting.append(program)
-            self.waiting.sort(key=lambda program: program[3])
-            self.changed.notify()
-
-    def close(self):
-        with self.changed:
-            self.closed = True
-            self.changed.notify_all()
-
-    def get(self):
-        """The next one, or None when all are taken."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.waiting or self.closed)
-            return self.waiting.pop() if self.waiting else None
-
-
 def test_program(message):
-    """Name, command, folder and size of a test program that cargo built, or None."""
+    """A test program that cargo built, as it queues: the largest, which link and test most, come first. Or None."""
     message = json.loads(message)
     if message["reason"] != "compiler-artifact" or not message["profile"]["test"] or not message["executable"]:
         return None
     folder = os.path.dirname(message["manifest_path"])
     name = os.path.relpath(message["target"]["src_path"], ROOT)
     command = [message["executable"], "--quiet", "--show-output"]
-    return name, command, folder, os.path.getsize(message["executable"])
+    return -os.path.getsize(message["executable"]), name, command, folder
 
 
 def run(name, command, folder):
@@ -83,9 +60,9 @@ def run(name, command, folder):
     return name, process.returncode, text, time.monotonic() - began, used.ru_utime + used.ru_stime
 
 
-def work(queue, building, finished):
-    while program := queue.get():
-        name, command, folder, _ = program
+def work(programs, building, finished):
+    while (program := programs.get()) != LAST:
+        _, name, command, folder = program
         if building.is_set():
             command = ["nice", "-n", "10", *command]
         finished.append(run(name, command, folder))
@@ -95,25 +72,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--beside", action="append", default=[], metavar="COMMAND")
     options = parser.parse_args()
-    queue, building, finished = Queue(), threading.Event(), []
+    programs, building, finished = queue.PriorityQueue(), threading.Event(), []
     building.set()
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(PROGRAMS + len(options.beside)) as pool:
-        workers = [pool.submit(work, queue, building, finished) for _ in range(PROGRAMS)]
+        workers = [pool.submit(work, programs, building, finished) for _ in range(PROGRAMS)]
         of_program = []
         with subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True) as built:
             for program in filter(None, map(test_program, built.stdout)):
-                of_program.append(program) if program[2] == ROOT else queue.put(program)
+                of_program.append(program) if program[3] == ROOT else programs.put(program)
         building.clear()
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = used.ru_utime + used.ru_stime - sum(program[4] for program in finished)
         finished.append(("the build", built.returncode, "", time.monotonic() - began, used))
         if built.returncode == 0:
             for program in of_program:
-                queue.put(program)
-            queue.put(("the examples in documentation", ["cargo", "test", "--workspace", "--doc", "--quiet"], ROOT, 0))
+                programs.put(program)
+            examples = ["cargo", "test", "--workspace", "--doc", "--quiet"]
+            programs.put((0, "the examples in documentation", examples, ROOT))
             beside = [pool.submit(run, command, ["bash", "-c", command], ROOT) for command in options.beside]
-        queue.close()
+        for _ in workers:
+            programs.put(LAST)
         for worker in workers:
             worker.result()
         finished += [done.result() for done in beside] if built.returncode == 0 else []
@@ -123,7 +102,9 @@ def main():
     failed = [name for name, code, *_ in finished if code != 0]
     for name in failed:
         print(f"failed: {name}")
-    return 1 if failed or len(finished) < 3 else 0
+    if not of_program:
+        print("cargo built no tests of the program")
+    return 1 if failed or not of_program else 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ use diskwright_base::units::{parse_size, plural};
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
 
-use super::Failure;
+use super::{Failure, first_given};
 
 /// What the user knows of the disks of a log.
 #[derive(Args, Clone, Default)]
@@ -97,15 +97,14 @@ struct TopologyFile {
 impl Arrays {
     /// The first of these options that was typed.
     pub fn given(&self) -> Option<&'static str> {
-        let options = [
+        first_given(&[
             ("--array", !self.array.is_empty()),
             ("--topology", self.topology.is_some()),
             ("--memory", self.memory.is_some()),
             ("--processors", self.processors.is_some()),
             ("--clock", self.clock.is_some()),
             ("--network-interrupts", self.network_interrupts.is_some()),
-        ];
-        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        ])
     }
 
     /// Everything that was said, options after the file.

@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::imported::FileFingerprint;
 use super::temporary::Folder;
-use super::{Failure, output, show_trace};
+use super::{Failure, first_given, output, show_trace};
 
 /// What a log of another tool may not say itself.
 #[derive(Args, Clone, Default)]
@@ -49,13 +49,12 @@ impl ForeignOptions {
 
     /// The first of these options that was typed.
     pub fn given(&self) -> Option<&'static str> {
-        let options = [
+        first_given(&[
             ("--utc-offset", self.utc_offset.is_some()),
             ("--host", self.host.is_some()),
             ("--interval", self.interval.is_some()),
             ("--column", !self.table_columns.is_empty()),
-        ];
-        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        ])
     }
 
     /// The same for logs whose zone another log of the machine names.

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::thread::nanosleep;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use super::{Failure, output, when};
+use super::{Failure, first_given, output, when};
 
 /// Wakes at each tick, counted from the start so that it does not drift, until
 /// the time is up or a signal asks to stop.
@@ -151,7 +151,7 @@ fn within(ends: Duration, every: Duration, (before, due): (Duration, Duration), 
 /// Refuses options that say how this machine is watched where a log or a store is read: they would do nothing. Each
 /// with whether it was given.
 pub fn only_live(options: &[(&str, bool)]) -> Result<(), Failure> {
-    let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let Some(option) = first_given(options) else { return Ok(()) };
     Err(Failure::Usage(format!(
         "{option} goes with this machine, not with what was recorded; for a stretch of that, use --from and --to"
     )))

@@ -214,6 +214,11 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// The first of these options that was typed; each with whether it was.
+fn first_given<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
+    options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+}
+
 /// The name of this machine.
 fn own_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()

@@ -21,7 +21,7 @@ use super::log::{LogWindow, Logs};
 use super::plan::from_log::of_logs;
 use super::priority::RunsFirst;
 use super::store::{self, StoreArguments};
-use super::{Failure, baseline, ceilings, damage, find, fleet, output, streamed};
+use super::{Failure, baseline, ceilings, damage, find, first_given, fleet, output, streamed};
 
 /// How long this machine is watched, and its sampling interval, where they are not given.
 const USUAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
@@ -78,7 +78,7 @@ impl JudgingArguments {
     /// Refuses what a live view would not do: its verdicts are by one pack, without a role.
     pub fn only_pack(&self) -> Result<(), Failure> {
         let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
-        let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let Some(option) = first_given(&given) else { return Ok(()) };
         let live = "`watch` and `serve` judge by one pack, without a role";
         Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
     }
@@ -87,7 +87,7 @@ impl JudgingArguments {
     pub fn only_of_logs(&self) -> Result<(), Failure> {
         let is_other = self.pack != USUAL_PACK;
         let given = [("--pack", is_other), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
-        let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let Some(option) = first_given(&given) else { return Ok(()) };
         Err(Failure::Usage(format!("{option} is for logs; results of `probe` and `baseline` are judged by no pack")))
     }
 

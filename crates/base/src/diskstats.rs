@@ -97,6 +97,19 @@ pub fn disk_of(name: &str) -> Option<String> {
     ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
 }
 
+/// Major and minor number of a kernel's release: 3 and 10 of `3.10.0-1160.el7.x86_64`.
+#[must_use]
+pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Whether an NVMe disk counts what its paths do: from Linux 6.4 on. `None` where the release tells no version.
+#[must_use]
+pub fn nvme_disk_counts(release: &str) -> Option<bool> {
+    kernel_version(release).map(|version| version >= (6, 4))
+}
+
 /// Where a path of NVMe native multipath leads, and its controller: `nvme0n2` and `nvme1` of `nvme0c1n2`. `None` of
 /// other names. Such a path has a line of its own. The disk that it leads to counts the same requests again from Linux
 /// 6.4 on, and none before.

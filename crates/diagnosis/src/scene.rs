@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::diskstats::nvme_path;
+use diskwright_base::diskstats::{nvme_disk_counts, nvme_path};
 use diskwright_base::{Catalogue, Ceiling, CounterPlan, Device, DeviceClass, DeviceKind, Schema, Topology};
 
 /// The instances of a schema with their places in the topology.
@@ -156,7 +156,7 @@ impl<'a> SchemaIndex<'a> {
     fn is_counted_at_disk(&self, name: &str) -> bool {
         let kernel = self.topology.map_or("", |topology| topology.kernel.as_str());
         let is_known = |(head, _): (String, String)| self.device(&head).is_some() && self.measured(&head);
-        counts_at_disk(kernel) && nvme_path(name).is_some_and(is_known)
+        nvme_disk_counts(kernel) == Some(true) && nvme_path(name).is_some_and(is_known)
     }
 
     /// True of an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured, too: they always count what it does,
@@ -287,12 +287,6 @@ impl<'a> SchemaIndex<'a> {
 /// the same letter, but no block device has a dot in its name.
 pub(crate) fn group_on_device(instance: &str) -> Option<(&str, &str)> {
     instance.rsplit_once('@').filter(|(_, device)| !device.contains('.'))
-}
-
-/// Whether an NVMe disk counts what its paths do: from Linux 6.4 on.
-fn counts_at_disk(kernel: &str) -> bool {
-    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 4))
 }
 
 /// How a counter adds up over instances.

@@ -90,8 +90,14 @@ impl DaylightClock {
         now
     }
 
-    /// The same, and whether the clocks changed since the sample before, which is to be told.
+    /// The moment of the next sample, and whether the clocks changed since the one before, which is to be told.
     pub fn follow(&mut self, time_ns: i64, local_ns: i64) -> (i64, bool) {
+        self.follow_covering(time_ns, local_ns, None)
+    }
+
+    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since
+    /// the latest, no hour is missing.
+    pub fn follow_covering(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
         let zone = local_ns.saturating_sub(time_ns).saturating_add(MINUTE_NS / 2).div_euclid(MINUTE_NS);
         if self.zone.replace(zone).is_some_and(|before| before != zone) {
             // the log itself tells the zone that holds now
@@ -100,8 +106,12 @@ impl DaylightClock {
         let mut now = time_ns.saturating_add(self.shift_ns);
         let mut is_changed = false;
         if let Some(last) = self.last_ns {
+            let is_whole = |covered: u64| {
+                u64::try_from(now.saturating_sub(last)).is_ok_and(|since| since.abs_diff(covered) <= covered / 10)
+            };
             if self.is_odd(time_ns)
                 && !self.is_astray
+                && !covered_ns.is_some_and(is_whole)
                 && let Some(change) = change(last, now, local_ns, self.usual_ns)
             {
                 self.shift_ns += change.shift_ns();
@@ -138,22 +148,6 @@ impl DaylightClock {
     /// What is added to times, seconds.
     pub fn shift_s(&self) -> i64 {
         self.shift_ns / SECOND_NS
-    }
-
-    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since
-    /// the latest, no hour is missing.
-    pub fn follow_covering(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
-        let now = time_ns.saturating_add(self.shift_ns);
-        let is_whole = |(last, covered): (i64, i64)| {
-            covered > 0 && now.saturating_sub(last).saturating_sub(covered).saturating_abs() <= covered / 10
-        };
-        let covered_ns = covered_ns.and_then(|covered| i64::try_from(covered).ok());
-        if self.last_ns.zip(covered_ns).is_some_and(is_whole) {
-            covered_ns.and_then(|covered| u64::try_from(covered).ok()).into_iter().for_each(|since| self.learn(since));
-            (self.last_ns, self.is_astray) = (Some(now), false);
-            return (now, false);
-        }
-        self.follow(time_ns, local_ns)
     }
 
     /// Samples that come are not those that follow the latest: a table begins once more.

@@ -16,7 +16,7 @@ use diskwright_base::{Ceiling, LogPiece, Note, Topology};
 use serde_json::{Value, json};
 
 use super::log::{LogWindow, Logs};
-use super::{Failure, ceilings, find, output};
+use super::{Failure, ceilings, find, first_given, output};
 
 /// Arguments of `advise`.
 #[derive(Args)]
@@ -91,12 +91,11 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
         ("--fail-on", arguments.fail_on.is_some()),
         ("--all", arguments.all),
     ];
-    if !arguments.log.is_empty() && arguments.apply.is_none() && orders.iter().any(|(_, is_given)| *is_given) {
+    if !arguments.log.is_empty() && arguments.apply.is_none() && first_given(&orders).is_some() {
         return Err(Failure::Usage("--undo, --save and --diff are about this host, not about a log".into()));
     }
-    let order = orders.into_iter().find(|(_, is_given)| *is_given);
-    match order.zip(unused.into_iter().find(|(_, is_given)| *is_given)) {
-        Some(((order, _), (option, _))) => {
+    match first_given(&orders).zip(first_given(&unused)) {
+        Some((order, option)) => {
             Err(Failure::Usage(format!("{option} is for the list of items, which {order} does not print")))
         }
         None => Ok(()),

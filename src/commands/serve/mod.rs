@@ -17,7 +17,7 @@ use super::alerts::AlertArguments;
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
 use super::store::StoreArguments;
-use super::{Failure, ceilings, credentials, fleet, output, own_name, store, watch, when, why};
+use super::{Failure, ceilings, credentials, first_given, fleet, output, own_name, store, watch, when, why};
 use sources::{LateSource, LogFetch, ServedSource};
 
 /// Where the page is served, by default.
@@ -45,12 +45,11 @@ pub struct PageArguments {
 impl PageArguments {
     /// The first of these options that was typed.
     pub fn given(&self) -> Option<&'static str> {
-        let options = [
+        first_given(&[
             ("--token-file", self.token_file.is_some()),
             ("--name", !self.names.is_empty()),
             ("--panels", self.panels.is_some()),
-        ];
-        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        ])
     }
 }
 

@@ -1,5 +1,6 @@
 //! Limits that bind, counted errors, trimming, schedules of checks, paths.
 
+use diskwright_base::diskstats;
 use diskwright_base::units::plural;
 use diskwright_base::{Device, DeviceClass, DeviceKind};
 
@@ -36,9 +37,8 @@ pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
 const PRESSURE_SINCE: (u32, u32) = (4, 18);
 
 /// `3.10` of `3.10.0-1160.el7.x86_64`.
-pub(super) fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
-    let mut numbers = scene.tree.get("proc/sys/kernel/osrelease")?.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
+    diskstats::kernel_version(scene.tree.get("proc/sys/kernel/osrelease")?)
 }
 
 pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {

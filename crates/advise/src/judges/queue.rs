@@ -1,5 +1,6 @@
 //! The block layer's queue of a disk.
 
+use diskwright_base::diskstats::nvme_disk_counts;
 use diskwright_base::{DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, bytes, only_info, percent, unknown};
@@ -395,12 +396,10 @@ pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> Che
     only_info(proposal.evidence(busy(scene.disk_load(disk)))).propose()
 }
 
-/// The first kernel in which an NVMe disk of several paths has statistics of its own; before, its paths have them.
-const OF_NVME_HEADS_SINCE: (u32, u32) = (6, 4);
-
+/// Before Linux 6.4, only its paths have the statistics of an NVMe disk with several.
 pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
     let paths = super::paths::hidden(scene, disk);
-    let is_old = super::limits::kernel_version(scene).is_some_and(|version| version < OF_NVME_HEADS_SINCE);
+    let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts) == Some(false);
     if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue(path, "iostats") == Some("1")) {
         return CheckOutcome::Good;
     }
