@@ -111,7 +111,7 @@ pub fn trace_pages(data: &[u8]) {
     use diskwright_blocktrace::{BlktraceWriter, BlockEventKind, EventTable, RequestPairing, RequestSummary, reader};
     let text = String::from_utf8_lossy(data);
     let _ = (PageLayout::parse(&text), EventLayout::parse(BlockEventKind::Remap, &text));
-    const FORMATS: &str = include_str!("../crates/blocktrace/tests/fixtures/6.1/formats");
+    const FORMATS: &str = include_str!("../crates/observe/blocktrace/tests/fixtures/6.1/formats");
     let parts = FORMATS.split("name: ").skip(1);
     let layouts = parts.filter_map(|part| {
         let kind = BlockEventKind::ALL.into_iter().find(|kind| part.starts_with(&format!("{}\n", kind.name())))?;
@@ -121,7 +121,7 @@ pub fn trace_pages(data: &[u8]) {
     let _ = DirtyLayout::parse(dirty::EVENTS[0], &text);
     const DIRTY: &str = "ID: 7\nfield:int common_pid; offset:4; size:4;\nfield:char name[32]; offset:8; size:32;\n";
     table.dirty = DirtyLayout::parse(dirty::EVENTS[0], DIRTY).ok();
-    let header = include_str!("../crates/blocktrace/tests/fixtures/6.1/header_page");
+    let header = include_str!("../crates/observe/blocktrace/tests/fixtures/6.1/header_page");
     let layout = PageLayout::parse(header).expect("a recorded header");
     let mut sorter = reader::EventSorter::default();
     data.chunks(4096).for_each(|page| sorter.page(0, page, &layout, &table));

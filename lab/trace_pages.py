@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records pages of trace events on another kernel, for the tests of crates/blocktrace.
+"""Records pages of trace events on another kernel, for the tests of crates/observe/blocktrace.
 
     lab/trace_pages.py PACKAGE.deb FOLDER
 
 Boots the kernel of a Debian package (`apt-get download linux-image-…`) in an emulated machine, runs the load
-that `crates/blocktrace/tests/recorded.rs` describes on its disk, and keeps the format files of the events
+that `crates/observe/blocktrace/tests/recorded.rs` describes on its disk, and keeps the format files of the events
 (`formats`), the layout of pages (`header_page`), the pages of the one processor (`cpu0`) and what the kernel
 counted of the disk meanwhile (`counted`: its `stat` after, less that before) in FOLDER.
 """

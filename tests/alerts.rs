@@ -119,7 +119,7 @@ fn the_users_own_panels_and_alerts_are_taken_from_the_configuration() {
     let own = folder.join("diskwright");
     fs::create_dir_all(&own).expect("a folder");
     fs::write(own.join("alerts.toml"), OWN).expect("a file");
-    let panels = include_str!("../crates/dashboard/data/panels.toml");
+    let panels = include_str!("../crates/judge/dashboard/data/panels.toml");
     let renamed = panels.replacen("title = \"rd/s\"", "title = \"reads!\"", 1);
     assert_ne!(renamed, panels);
     fs::write(own.join("watch.toml"), &renamed).expect("a file");

@@ -12,7 +12,7 @@ use crate::common::said;
 
 use serde_json::Value;
 
-const SAMPLE: &str = include_str!("../crates/results/tests/fixtures/depth.json");
+const SAMPLE: &str = include_str!("../crates/measure/results/tests/fixtures/depth.json");
 
 fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));

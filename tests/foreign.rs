@@ -269,7 +269,7 @@ fn judged_both_ways(log: &Path, folder: &Path) -> Option<[String; 2]> {
 #[test]
 fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
     let folder = folder("foreign-streamed");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/logs/tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/observe/logs/tests/fixtures");
     let mut logs: Vec<_> = fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()).collect();
     // those that sysstat's or atop's programs unpack need room for it
     let is_unpacked = |name: &str| ["sa-binary", "atop-raw"].iter().any(|format| name.starts_with(format));

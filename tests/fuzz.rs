@@ -4,7 +4,7 @@
 #[path = "../fuzz/targets.rs"]
 mod targets;
 
-#[path = "../crates/logs/tests/blg_encoder/mod.rs"]
+#[path = "../crates/observe/logs/tests/blg_encoder/mod.rs"]
 mod blg_encoder;
 
 use std::fs;
@@ -115,7 +115,7 @@ holds = ["one:rate > -3"]
 #[test]
 fn trace_pages_take_anything() {
     let fixture = |name: &str| {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/blocktrace/tests/fixtures/");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/blocktrace/tests/fixtures/");
         fs::read(format!("{folder}{name}")).expect("a fixture")
     };
     run(targets::trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
@@ -123,7 +123,7 @@ fn trace_pages_take_anything() {
 
 #[test]
 fn request_traces_take_anything() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/traces/tests/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/traces/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     // whole records of the binary ones, and enough lines of the others
     let seeds: Vec<Vec<u8>> = files.map(|f| f[..f.len().min(48 * 40)].to_vec()).collect();
@@ -150,7 +150,7 @@ fn probe_profiles_take_anything() {
 
 #[test]
 fn probe_results_take_anything() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/results/tests/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/results/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     run(targets::probe_result, &files.collect::<Vec<_>>());
 }
@@ -168,7 +168,7 @@ fn figures_beside_logs_take_anything() {
 
 #[test]
 fn probe_scripts_take_anything() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/probe/tests/scripts");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/probe/tests/scripts");
     let files = fs::read_dir(folder).expect("scripts").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     run(targets::probe_scripts, &files.collect::<Vec<_>>());
 }
@@ -196,7 +196,7 @@ fn files_of_drives_take_anything() {
 
 #[test]
 fn drive_files_take_anything() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/model/simulator/tests/drives");
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");
     let whole = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
     run(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
@@ -211,7 +211,7 @@ fn system_descriptions_take_anything() {
 
 /// Our own small logs whose names begin with one of these.
 fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/logs/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| e.expect("entry").path());
     let of_format = |p: &std::path::PathBuf| {
         let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -278,7 +278,7 @@ fn log_reader_takes_anything() {
 
 #[test]
 fn pcp_archive_takes_anything() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/logs/tests/fixtures");
     let part = |name: &str| {
         let bytes = fs::read(format!("{data}/{name}")).expect("readable");
         [&(bytes.len() as u16).to_be_bytes(), bytes.as_slice()].concat()

@@ -211,7 +211,7 @@ fn credits_are_replayed_along_the_log() {
 
 #[test]
 fn logs_of_other_tools_and_traces_are_loads() {
-    let log = fixture("logs/tests/fixtures/sadf-json.json");
+    let log = fixture("observe/logs/tests/fixtures/sadf-json.json");
     let found = diskwright(&["plan", "--demand-only", "--json", "--from", &log]);
     // too short for a load, and told so; never a guess
     if !found.status.success() {

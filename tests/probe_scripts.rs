@@ -10,7 +10,7 @@ use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
     let folder = common::folder(&format!("probe_scripts-{test}"));
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/probe/tests/scripts");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/measure/probe/tests/scripts");
     for entry in fs::read_dir(scripts).expect("scripts").map(|e| e.expect("entry")) {
         fs::copy(entry.path(), folder.join(entry.file_name())).expect("copied");
     }

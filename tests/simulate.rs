@@ -11,7 +11,7 @@ use crate::common::folder;
 
 use serde_json::Value;
 
-const DRIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives/disk7200.diskspecs");
+const DRIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/model/simulator/tests/drives/disk7200.diskspecs");
 
 fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_diskwright")).arg("simulate").args(arguments).output().expect("runs")

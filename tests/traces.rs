@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/traces/tests/fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/observe/traces/tests/fixtures").join(name)
 }
 
 fn show(arguments: &[&str], input: Stdio) -> Output {

@@ -1,0 +1,113 @@
+//! Which alerts there are: ours, and a user's, which add to them and replace those of the same id.
+
+use diskwright_base::Problems;
+use diskwright_diagnosis::Pack;
+
+const FILE: &str = "rules/alerts.toml";
+const TEXT: &str = include_str!("../../../../../rules/alerts.toml");
+
+/// The alerts that come with the program.
+///
+/// # Panics
+/// Where our own file is wrong, which a test excludes.
+pub fn builtin() -> Pack {
+    Pack::load(FILE, TEXT).expect("our own alerts are right")
+}
+
+/// Ours with those of a user's file; `file` is its name in what is said.
+///
+/// # Errors
+/// Everything that is wrong with it; a rule without `alert` is, too.
+pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
+    let own = Pack::load(file, text)?;
+    let quiet = own.rules.iter().filter(|rule| rule.alert.is_none());
+    let wrong: Vec<diskwright_base::Problem> = quiet
+        .map(|rule| diskwright_base::Problem {
+            file: file.to_owned(),
+            line: rule.line,
+            item: format!("rule {}", rule.id),
+            message: "needs `alert = { hold = \"30s\" }`, or it never raises one".to_owned(),
+        })
+        .collect();
+    if !wrong.is_empty() {
+        return Err(Problems(wrong));
+    }
+    let mut pack = builtin();
+    pack.rules.retain(|rule| own.rules.iter().all(|other| other.id != rule.id));
+    pack.rules.extend(own.rules);
+    for advice in own.advice {
+        if pack.advice.iter().all(|known| known.id != advice.id) {
+            pack.advice.push(advice);
+        }
+    }
+    Ok(pack)
+}
+
+/// Leaves out the rules of these ids.
+///
+/// # Errors
+/// An id that no rule has, with the nearest.
+pub fn without(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
+    for id in ids {
+        known(pack, id)?;
+    }
+    pack.rules.retain(|rule| !ids.contains(&rule.id));
+    Ok(())
+}
+
+/// That a rule has this id.
+///
+/// # Errors
+/// The nearest ids in words.
+pub fn known(pack: &Pack, id: &str) -> Result<(), String> {
+    if pack.rule(id).is_some() {
+        return Ok(());
+    }
+    let near = diskwright_base::words::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
+    Err(format!("no alert has the id `{id}`{near}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_of_ours_is_an_alert_and_says_what_to_do() {
+        let pack = builtin();
+        for rule in &pack.rules {
+            assert!(rule.alert.is_some(), "{}", rule.id);
+            let of_verdict = rule.id == "verdict.stable";
+            assert!(of_verdict || !rule.advice.is_empty(), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn own_rules_add_to_ours_and_replace_them() {
+        let text = r#"
+[pack]
+id = "mine"
+title = "mine"
+source = "me"
+explain = "mine"
+[[rule]]
+id = "pressure.io"
+title = "tasks wait"
+object = "machine"
+bottleneck = "disk"
+severity = "warning"
+all = [{ counter = "pressure.io_some", above = 0.5 }]
+source = "me"
+explain = "mine"
+alert = { hold = "5s" }
+"#;
+        let mut pack = with_own("mine.toml", text).unwrap();
+        assert_eq!(pack.rules.len(), builtin().rules.len());
+        assert_eq!(pack.rule("pressure.io").unwrap().alert.as_ref().unwrap().hold_s, 5.0);
+        let error = without(&mut pack, &["presure.io".into()]).unwrap_err();
+        assert_eq!(error, "no alert has the id `presure.io`; did you mean `pressure.io`?");
+        without(&mut pack, &["pressure.io".into()]).unwrap();
+        assert!(pack.rule("pressure.io").is_none());
+        let wrong = with_own("mine.toml", &text.replace("alert =", "sustained =").replace("hold", "at_least"));
+        assert!(wrong.unwrap_err().to_string().contains("never raises one"));
+    }
+}

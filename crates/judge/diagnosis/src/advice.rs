@@ -1,0 +1,220 @@
+//! What to do about it: texts in `rules/advice.toml`, named by rules.
+
+use std::sync::OnceLock;
+
+use diskwright_base::DeviceClass;
+use serde::Serialize;
+
+use crate::load::CLASSES;
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{TomlFields, TomlSource};
+
+/// One remedy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// Id that rules name, such as `memory.add`.
+    pub id: String,
+    /// What to do.
+    pub text: String,
+    /// The modern equivalent of a printed remedy; empty where the text says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub modern: String,
+    /// Where it comes from.
+    pub source: String,
+    /// From 1 (a setting) to 9 (another machine): cheapest first.
+    pub cost: u8,
+    /// The load and device that it helps with.
+    #[serde(skip_serializing)]
+    pub when: AdviceCondition,
+}
+
+/// What must not be known to be otherwise for advice to be given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdviceCondition {
+    /// `read` or `write`: at least a fifth of the requests or bytes go that way.
+    pub direction: Option<IoDirection>,
+    /// Mean bytes of a request (of that direction, where one is asked for) below this.
+    pub size_below: Option<f64>,
+    /// Mean bytes of a request at least this.
+    pub size_at_least: Option<f64>,
+    /// Requests in flight below this.
+    pub queue_below: Option<f64>,
+    /// Requests in flight at least this.
+    pub queue_at_least: Option<f64>,
+    /// Only for devices of these classes; one of unknown class is none of them.
+    pub classes: Vec<DeviceClass>,
+    /// Never for devices of these classes.
+    pub except_classes: Vec<DeviceClass>,
+    /// Only for findings about these objects.
+    pub objects: Vec<String>,
+    /// Only where the device's write cache is not known to be on.
+    pub write_cache_off: bool,
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoDirection {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+/// What is known of the load that a finding is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadFacts<'a> {
+    pub object: &'a str,
+    pub class: Option<DeviceClass>,
+    pub reads_per_s: Option<f64>,
+    pub writes_per_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
+    pub transfers_per_s: Option<f64>,
+    pub bytes_per_s: Option<f64>,
+    pub queue: Option<f64>,
+    pub write_cache_on: bool,
+}
+
+/// Share of the requests or bytes that makes a direction matter.
+const MATTERS: f64 = 0.2;
+
+impl LoadFacts<'_> {
+    /// True unless it is known that hardly anything goes that way.
+    fn goes(&self, direction: IoDirection) -> bool {
+        let share = |reads: Option<f64>, writes: Option<f64>| {
+            let (reads, writes) = (reads?, writes?);
+            let part = if direction == IoDirection::Read { reads } else { writes };
+            (reads + writes > 0.0).then(|| part / (reads + writes))
+        };
+        let shares = [share(self.reads_per_s, self.writes_per_s), share(self.read_bytes_per_s, self.write_bytes_per_s)];
+        let mut known = shares.into_iter().flatten().peekable();
+        known.peek().is_none() || known.any(|share| share >= MATTERS)
+    }
+
+    /// Mean bytes of a request, of one direction or of both.
+    fn size(&self, direction: Option<IoDirection>) -> Option<f64> {
+        let (count, bytes) = match direction {
+            Some(IoDirection::Read) => (self.reads_per_s?, self.read_bytes_per_s?),
+            Some(IoDirection::Write) => (self.writes_per_s?, self.write_bytes_per_s?),
+            None => match (self.reads_per_s, self.writes_per_s, self.read_bytes_per_s, self.write_bytes_per_s) {
+                (Some(reads), Some(writes), Some(read), Some(written)) => (reads + writes, read + written),
+                _ => (self.transfers_per_s?, self.bytes_per_s?),
+            },
+        };
+        (count > 0.0).then(|| bytes / count)
+    }
+}
+
+impl AdviceCondition {
+    /// True unless something that is known speaks against it.
+    pub(crate) fn fits(&self, facts: &LoadFacts<'_>) -> bool {
+        let size = facts.size(self.direction);
+        let below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
+        let from = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v >= l));
+        let class = facts.class.unwrap_or(DeviceClass::Unknown);
+        self.direction.is_none_or(|direction| facts.goes(direction))
+            && below(size, self.size_below)
+            && from(size, self.size_at_least)
+            && below(facts.queue, self.queue_below)
+            && from(facts.queue, self.queue_at_least)
+            && (self.classes.is_empty() || self.classes.contains(&class))
+            && !self.except_classes.contains(&class)
+            && !(self.write_cache_off && facts.write_cache_on)
+            && (self.objects.is_empty() || self.objects.iter().any(|object| object == facts.object))
+    }
+}
+
+fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
+    let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
+    let number = |key| fields.number(key, 0.0, f64::MAX);
+    let when = AdviceCondition {
+        direction: fields.word("direction", &directions),
+        size_below: number("size_below"),
+        size_at_least: number("size_at_least"),
+        queue_below: number("queue_below"),
+        queue_at_least: number("queue_at_least"),
+        classes: fields.words("classes", CLASSES),
+        except_classes: fields.words("except_classes", CLASSES),
+        write_cache_off: fields.truth("write_cache_off").unwrap_or(false),
+        objects: fields.texts("objects").into_iter().map(|(object, _)| object.to_owned()).collect(),
+    };
+    fields.finish();
+    when
+}
+
+/// The texts that are built in.
+///
+/// # Panics
+/// When `rules/advice.toml` is wrong, which a test rules out.
+pub fn builtin() -> &'static [Advice] {
+    static BUILTIN: OnceLock<Vec<Advice>> = OnceLock::new();
+    BUILTIN.get_or_init(|| {
+        let text = include_str!("../../../../rules/advice.toml");
+        load("rules/advice.toml", text).unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+/// Reads a file of `[[advice]]` alone.
+///
+/// # Errors
+/// Everything that is wrong, by line.
+pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
+    let source = TomlSource::new(file, text);
+    let list = source.parse().map(|table| {
+        let top = TomlFields::of_table(&source, &table);
+        let list = take(&top);
+        top.finish();
+        list
+    });
+    source.finish(list).map(|(list, _)| list)
+}
+
+/// The `[[advice]]` of a file.
+pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
+    let mut list: Vec<Advice> = Vec::new();
+    for value in top.tables("advice") {
+        let Some(mut fields) = TomlFields::of(top.source, "advice", value) else { continue };
+        let Some(advice) = read_advice(&mut fields) else { continue };
+        if list.iter().any(|a| a.id == advice.id) {
+            fields.wrong("a second advice with this id");
+        }
+        list.push(advice);
+    }
+    list
+}
+
+fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
+    let id = fields.needed("id", "\"disk.spread\"");
+    fields.item = id.map_or("advice".to_owned(), |id| format!("advice {id}"));
+    let text = fields.needed("text", "\"Add a disk.\"");
+    let modern = fields.text("modern").unwrap_or_default().to_owned();
+    let source = fields.needed("source", "\"ours\"");
+    if !fields.has("cost") {
+        fields.missing("cost", "5");
+    }
+    let cost = fields.whole("cost", 1, 9);
+    let when = fields.inner_of("when").map(|when| read_when(&when)).unwrap_or_default();
+    fields.finish();
+    let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
+    Some(Advice { id, text, modern, source, cost: cost? as u8, when })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_texts_are_read() {
+        assert!(builtin().iter().any(|a| a.id == "memory.add"));
+    }
+
+    #[test]
+    fn wrong_texts_are_refused_with_their_line() {
+        let text = "[[advice]]\nid = \"a\"\ntext = \"t\"\nsource = \"s\"\ncost = 10\n";
+        let error = load("rules/advice.toml", text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "rules/advice.toml:5: advice a: `cost` is 10; expected a whole number from 1 to 9"
+        );
+    }
+}

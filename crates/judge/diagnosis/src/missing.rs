@@ -1,0 +1,477 @@
+//! What a log lacked, and how to record it next time, in the words of whatever
+//! made the log. The words are data: `rules/record.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use diskwright_base::catalogue::{CounterNames, DeriveDivisor};
+use diskwright_base::{Catalogue, Counter};
+use serde::Deserialize;
+
+use crate::build::SPINDLES;
+pub use crate::origin::{LogOrigin, MissingCounters};
+use crate::verdict::UnjudgedRule;
+
+impl LogOrigin {
+    const ALL: [(&str, LogOrigin); 12] = [
+        ("live", LogOrigin::Live),
+        ("perfmon", LogOrigin::Perfmon),
+        ("sysstat", LogOrigin::Sysstat),
+        ("pcp", LogOrigin::Pcp),
+        ("prometheus", LogOrigin::Prometheus),
+        ("dstat", LogOrigin::Dstat),
+        ("nmon", LogOrigin::Nmon),
+        ("collectl", LogOrigin::Collectl),
+        ("atop", LogOrigin::Atop),
+        ("loop", LogOrigin::Loop),
+        ("top", LogOrigin::Top),
+        ("unix", LogOrigin::Unix),
+    ];
+
+    /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
+    pub fn of_format(format: &str) -> LogOrigin {
+        let known = |of: &&OriginHints| of.formats.iter().any(|start| format.starts_with(start.as_str()));
+        let found = data().source.iter().find(known);
+        let named = |of: &OriginHints| LogOrigin::ALL.iter().find(|(id, _)| *id == of.id).map(|(_, source)| *source);
+        found.and_then(named).unwrap_or(LogOrigin::Unknown)
+    }
+
+    fn data(self) -> Option<&'static OriginHints> {
+        let (id, _) = LogOrigin::ALL.iter().find(|(_, source)| *source == self)?;
+        data().source.iter().find(|of| of.id == *id)
+    }
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        self.data().map_or("an unknown program", |of| of.title.as_str())
+    }
+}
+
+/// What to do where nobody knows how many disks stand behind one.
+const ARRAYS: &str = "this log does not show how many disks are behind a controller: run again with `--array \
+                      'PhysicalDisk(0)=raid5:3'`, or with `--array '*=single'` if each is a single disk";
+
+impl MissingCounters {
+    /// Of the rules that could not be judged in a log of a source.
+    pub fn of(unjudged: &[UnjudgedRule], source: LogOrigin) -> MissingCounters {
+        let names = unjudged.iter().flat_map(|u| &u.missing);
+        // a counter of nothing but gaps was recorded
+        let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
+        counters.sort_unstable();
+        counters.dedup();
+        // no counter brings this one: it has to be said
+        let plan = RecordingPlan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
+        let mut how = plan.how();
+        if counters.iter().any(|name| name == SPINDLES) {
+            how.push(ARRAYS.into());
+        }
+        MissingCounters { source, how, never: plan.never(), short: plan.short(), counters }
+    }
+}
+
+/// How to record counters next time with what made the log: commands and
+/// settings, then what that program can never bring.
+pub fn how_to_record(counters: &[&str], source: LogOrigin) -> Vec<String> {
+    let plan = RecordingPlan::new(counters.iter().copied(), source);
+    let mut lines = plan.how();
+    lines.extend(plan.never());
+    lines
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordingData {
+    source: Vec<OriginHints>,
+    made_of: Vec<CounterParts>,
+    never: Vec<UnavailableCounter>,
+}
+
+/// A kind of source.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OriginHints {
+    id: String,
+    title: String,
+    formats: Vec<String>,
+    names: NameVocabulary,
+    every: bool,
+    short: String,
+    tool: Vec<Tool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NameVocabulary {
+    Nt,
+    Sysstat,
+    Prometheus,
+    Pcp,
+    Linux,
+}
+
+impl NameVocabulary {
+    fn of(self, names: &CounterNames) -> &[String] {
+        match self {
+            NameVocabulary::Nt => &names.nt,
+            NameVocabulary::Sysstat => &names.sysstat,
+            NameVocabulary::Prometheus => &names.prometheus,
+            NameVocabulary::Pcp => &names.pcp,
+            NameVocabulary::Linux => &names.linux,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Default)]
+struct Tool {
+    line: String,
+    also: String,
+    join: String,
+    reads_join: String,
+    names_join: String,
+    group: Vec<ToolGroup>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ToolGroup {
+    is: Vec<String>,
+    holds: Vec<String>,
+    gives: Vec<String>,
+    flag: String,
+    read: String,
+    form: String,
+    what: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CounterParts {
+    id: String,
+    #[serde(default)]
+    any: Vec<String>,
+    #[serde(default)]
+    all: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnavailableCounter {
+    id: String,
+    because: String,
+}
+
+/// # Panics
+/// When `rules/record.toml` is wrong, which a test rules out.
+fn data() -> &'static RecordingData {
+    static DATA: OnceLock<RecordingData> = OnceLock::new();
+    DATA.get_or_init(|| {
+        diskwright_base::toml_reader::built_in("rules/record.toml", include_str!("../../../../rules/record.toml"))
+    })
+}
+
+/// A name in a source's vocabulary, and the group of a tool that brings it.
+type GroupMatch = (usize, usize, String);
+
+/// Formulas within formulas that are followed.
+const DEPTH: usize = 4;
+
+impl OriginHints {
+    /// What of a tool brings a counter: by name, or what it is computed from.
+    fn brings(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<GroupMatch>> {
+        let counter = Catalogue::builtin().get(id)?;
+        self.by_name(tool, counter).map(|found| vec![found]).or_else(|| {
+            let ways = counter.derive.iter().filter(|_| depth > 0);
+            ways.filter_map(|derive| {
+                let mut all = Vec::new();
+                for part in derive.sum.iter().chain(&derive.minus) {
+                    all.extend(self.brings(tool, part, depth - 1)?);
+                }
+                if let DeriveDivisor::Counters(ids) = &derive.per {
+                    let parts: Vec<GroupMatch> =
+                        ids.iter().filter_map(|part| self.brings(tool, part, depth - 1)).flatten().collect();
+                    all.extend((!parts.is_empty()).then_some(parts)?);
+                }
+                Some(all)
+            })
+            .next()
+        })
+    }
+
+    fn by_name(&self, tool: usize, counter: &Counter) -> Option<GroupMatch> {
+        let groups = &self.tool[tool].group;
+        let of = |name: &String| {
+            let fits = |g: &ToolGroup| g.is.contains(name) || g.holds.iter().any(|part| name.contains(part.as_str()));
+            groups.iter().position(fits).map(|group| (tool, group, name.clone()))
+        };
+        let given = || groups.iter().position(|g| g.gives.contains(&counter.id));
+        let named = self.names.of(&counter.names).iter().find_map(of);
+        named.or_else(|| given().map(|group| (tool, group, String::new())))
+    }
+}
+
+/// What was asked for, sorted into tools.
+struct RecordingPlan {
+    source: LogOrigin,
+    of: Option<&'static OriginHints>,
+    found: Vec<GroupMatch>,
+    never: Vec<String>,
+}
+
+impl RecordingPlan {
+    fn new<'c>(counters: impl Iterator<Item = &'c str>, source: LogOrigin) -> RecordingPlan {
+        let mut plan = RecordingPlan { source, of: source.data(), found: Vec::new(), never: Vec::new() };
+        for counter in counters {
+            let had = match made_of(counter) {
+                Some(made) if !made.any.is_empty() => made.any.iter().any(|part| plan.add(part)),
+                // each is added, whatever became of the others
+                Some(made) => made.all.iter().map(|part| plan.add(part)).fold(true, |all, had| all & had),
+                None => plan.add(counter),
+            };
+            if !had {
+                plan.never.push(counter.to_owned());
+            }
+        }
+        plan.found.sort_unstable();
+        plan.found.dedup();
+        plan
+    }
+
+    /// Adds what brings a counter; false where nothing does.
+    fn add(&mut self, counter: &str) -> bool {
+        let Some(of) = self.of else { return false };
+        let mut ways = (0..of.tool.len()).filter_map(|tool| of.brings(tool, counter, DEPTH));
+        let found: Vec<GroupMatch> = if of.every { ways.flatten().collect() } else { ways.next().unwrap_or_default() };
+        self.found.extend_from_slice(&found);
+        !found.is_empty()
+    }
+
+    /// The tools in use with their groups and names.
+    fn used(&self) -> BTreeMap<usize, Vec<(&'static ToolGroup, &str)>> {
+        let mut used: BTreeMap<usize, Vec<(&ToolGroup, &str)>> = BTreeMap::new();
+        for (tool, group, name) in &self.found {
+            if let Some(of) = self.of {
+                used.entry(*tool).or_default().push((&of.tool[*tool].group[*group], name));
+            }
+        }
+        used
+    }
+
+    fn how(&self) -> Vec<String> {
+        let Some(of) = self.of else {
+            if self.never.is_empty() {
+                return Vec::new();
+            }
+            return vec!["`diskwright record DIR` on Linux records everything that the rules need".into()];
+        };
+        let mut lines = Vec::new();
+        for (index, groups) in self.used() {
+            let tool = &of.tool[index];
+            let list = |join: &str, part: &dyn Fn(&ToolGroup, &str) -> String| {
+                let mut parts: Vec<String> = Vec::new();
+                for (group, name) in &groups {
+                    let text = part(group, name);
+                    if !text.is_empty() && !parts.contains(&text) {
+                        parts.push(text);
+                    }
+                }
+                parts.join(join)
+            };
+            let flags = list(&tool.join, &|group, _| group.flag.clone());
+            let reads = list(&tool.reads_join, &|group, _| group.read.clone());
+            let names = list(&tool.names_join, &formed);
+            lines.push(tool.line.replace("{flags}", &flags).replace("{reads}", &reads).replace("{names}", &names));
+            lines.extend((!tool.also.is_empty()).then(|| tool.also.clone()));
+        }
+        lines
+    }
+
+    fn short(&self) -> String {
+        let Some(of) = self.of else { return String::new() };
+        let mut what: Vec<String> = Vec::new();
+        for (group, name) in self.used().into_values().flatten() {
+            let word = group.what.replace("{object}", name.split('\\').next().unwrap_or_default());
+            if !word.is_empty() && !what.contains(&word) {
+                what.push(word);
+            }
+        }
+        if what.is_empty() { String::new() } else { of.short.replace("{what}", &what.join(", ")) }
+    }
+
+    /// A sentence for each reason why something cannot be had.
+    fn never(&self) -> Vec<String> {
+        let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+        for counter in &self.never {
+            let known = data().never.iter().find(|never| counter.contains(&never.id));
+            let because = match known {
+                Some(never) => never.because.clone(),
+                None if self.of.is_none() => continue,
+                None => format!("{} has no such counter", self.source.title()),
+            };
+            match by_reason.iter_mut().find(|(reason, _)| *reason == because) {
+                Some((_, counters)) => counters.push(counter),
+                None => by_reason.push((because, vec![counter])),
+            }
+        }
+        by_reason.into_iter().map(|(because, counters)| format!("{because}: {}", counters.join(", "))).collect()
+    }
+}
+
+/// A name as its group writes it.
+fn formed(group: &ToolGroup, name: &str) -> String {
+    let (object, counter) = name.split_once('\\').unwrap_or(("", name));
+    match group.form.as_str() {
+        "" => name.to_owned(),
+        form => form.replace("{name}", name).replace("{object}", object).replace("{counter}", counter),
+    }
+}
+
+/// What a quantity that is no counter is made of.
+fn made_of(counter: &str) -> Option<&'static CounterParts> {
+    let (_, short) = counter.split_once('.')?;
+    data().made_of.iter().find(|made| made.id == short && Catalogue::builtin().get(counter).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn how(counters: &[&str], source: LogOrigin) -> String {
+        how_to_record(counters, source).join("\n")
+    }
+
+    #[test]
+    fn formats_have_their_sources() {
+        for (format, source) in [
+            ("perfmon-text", LogOrigin::Perfmon),
+            ("perfmon-blg", LogOrigin::Perfmon),
+            ("sadf-json", LogOrigin::Sysstat),
+            ("sa-binary", LogOrigin::Sysstat),
+            ("iostat-text", LogOrigin::Sysstat),
+            ("pcp", LogOrigin::Pcp),
+            ("prometheus-text", LogOrigin::Prometheus),
+            ("dstat-csv", LogOrigin::Dstat),
+            ("nmon", LogOrigin::Nmon),
+            ("collectl-raw", LogOrigin::Collectl),
+            ("atop-text", LogOrigin::Atop),
+            ("proc-loop", LogOrigin::Loop),
+            ("top-text", LogOrigin::Top),
+            ("unix-sar", LogOrigin::Unix),
+            ("blktrace", LogOrigin::Unknown),
+        ] {
+            assert_eq!(LogOrigin::of_format(format), source, "{format}");
+        }
+    }
+
+    #[test]
+    fn a_loop_is_told_which_files_to_dump() {
+        let text = how(&["physical_disk.busy", "memory.available_bytes", "paging.swap_in_pages"], LogOrigin::Loop);
+        let files = "cat /proc/diskstats /proc/meminfo /proc/vmstat; done > FILE";
+        assert!(text.contains("date +%s") && text.contains(files), "{text}");
+        // pressure is of no use to it: the files of the three kinds look alike
+        let text = how(&["pressure.io_some"], LogOrigin::Loop);
+        assert!(text.contains("diskwright record"), "{text}");
+    }
+
+    #[test]
+    fn other_systems_are_told_which_tool_shows_a_disk() {
+        let text = how(&["physical_disk.avg_s_per_transfer", "processor.idle"], LogOrigin::Unix);
+        for tool in ["iostat -xn -T d 10", "iostat -x -w 10", "iostat -T 10", "sar -u 10"] {
+            assert!(text.contains(tool), "{tool}: {text}");
+        }
+    }
+
+    #[test]
+    fn windows_is_given_counter_paths() {
+        let text = how(
+            &["physical_disk.avg_queue_length", "memory.available_bytes", "physical_disk.busy", "pressure.io_some"],
+            LogOrigin::Perfmon,
+        );
+        let paths = r#"`typeperf -si 15 -f CSV -o next.csv "\Memory\Available Bytes" "\PhysicalDisk(*)\% Idle Time" "#;
+        assert!(text.starts_with(paths), "{text}");
+        assert!(text.contains(r#""\PhysicalDisk(*)\Avg. Disk Queue Length""#), "{text}");
+        assert!(text.contains("Windows Performance Monitor has no such counter: pressure.io_some"), "{text}");
+    }
+
+    #[test]
+    fn sysstat_is_given_flags() {
+        let text = how(
+            &["physical_disk.avg_queue_length", "pressure.io_some", "logical_disk.free_fraction"],
+            LogOrigin::Sysstat,
+        );
+        assert!(text.contains("`sadc -S DISK,XDISK 10 FILE`"), "{text}");
+        assert!(text.contains("-- -d -F -q ALL`"), "{text}");
+        let text = how(&["physical_disk.avg_s_per_flush"], LogOrigin::Sysstat);
+        assert!(text.contains("iostat -x -t -o JSON 10 > FILE` provides f_await"), "{text}");
+        assert!(how(&["physical_disk.stalled"], LogOrigin::Sysstat).contains("no such counter: physical_disk.stalled"));
+    }
+
+    #[test]
+    fn pcp_and_exporters_are_given_what_formulas_need() {
+        let text = how(&["physical_disk.avg_s_per_read"], LogOrigin::Pcp);
+        assert!(text.contains("{ disk.dev.read disk.dev.read_rawactive }"), "{text}");
+        let text = how(&["physical_disk.avg_s_per_transfer", "machine.waiting"], LogOrigin::Prometheus);
+        assert!(text.contains("node_exporter --collector.diskstats --collector.pressure` provides"), "{text}");
+        assert!(text.contains("node_disk_reads_completed_total"), "{text}");
+        assert!(text.contains("--collectors.enabled=physical_disk` provides"), "{text}");
+    }
+
+    #[test]
+    fn a_live_machine_is_told_what_its_kernel_lacks() {
+        let text = how(&["pressure.io_some", "physical_disk.ceiling.requests_per_s"], LogOrigin::Live);
+        assert!(text.contains("psi=1"), "{text}");
+        assert!(text.contains("no probe has measured this disk: physical_disk.ceiling.requests_per_s"), "{text}");
+    }
+
+    #[test]
+    fn tools_are_given_their_options() {
+        let wanted =
+            ["physical_disk.avg_s_per_read", "memory.available_bytes", "memory.free_bytes", "pressure.io_some"];
+        for (source, given, lacks) in [
+            (LogOrigin::Dstat, "dool --epoch --bytes --full -dr --disk-wait -m --output FILE 10", "pressure.io_some"),
+            (LogOrigin::Nmon, "nmon -f -t -s 10 -c 8640", "physical_disk.avg_s_per_read"),
+            (LogOrigin::Collectl, "collectl -s dm -i 10 -f DIR", "pressure.io_some"),
+            (LogOrigin::Atop, "atop -w FILE 10", "physical_disk.avg_s_per_read"),
+        ] {
+            let text = how(&wanted, source);
+            assert!(text.contains(given) && text.contains("has no such counter"), "{source:?}: {text}");
+            assert!(text.lines().any(|l| l.contains("no such counter") && l.contains(lacks)), "{source:?}: {text}");
+        }
+        let text = how(&["physical_disk.avg_queue_length", "memory.free_bytes"], LogOrigin::Atop);
+        assert!(text.contains("`atop -w FILE 10`") && !text.contains("no such counter"), "{text}");
+    }
+
+    #[test]
+    fn one_phrase_tells_it_on_a_screen() {
+        let unjudged = |missing: &[&str]| UnjudgedRule {
+            rule: "r".into(),
+            bottleneck: crate::Bottleneck::Disk,
+            missing: missing.iter().map(|m| m.to_string()).collect(),
+        };
+        let list =
+            [unjudged(&["physical_disk.busy", "memory.free_bytes"]), unjudged(&["paging.pages_per_s (gaps only)"])];
+        let missing = MissingCounters::of(&list, LogOrigin::Perfmon);
+        assert_eq!(missing.counters, ["memory.free_bytes", "physical_disk.busy"]);
+        assert!(missing.short.contains("PhysicalDisk"), "{}", missing.short);
+        assert!(MissingCounters::of(&[], LogOrigin::Perfmon).how.is_empty());
+    }
+
+    /// Every counter of every pack has an answer for every source.
+    #[test]
+    fn nothing_that_a_rule_names_is_left_without_an_answer() {
+        for pack in crate::packs::all().unwrap() {
+            for rule in &pack.rules {
+                for name in rule.conditions().flat_map(|c| c.quantity.names()) {
+                    for (_, source) in LogOrigin::ALL {
+                        let lines = how_to_record(&[name.id.as_str()], source);
+                        assert!(!lines.is_empty(), "{}: {} of {source:?}", rule.id, name.id);
+                        let left =
+                            |l: &String| ["{flags}", "{reads}", "{names}", "{object}"].iter().any(|p| l.contains(p));
+                        assert!(!lines.iter().any(left), "{lines:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Replays: the demerit figure by hand, the channel's time taken from hits, and
+//! measured drives where their traces are at hand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::Io;
+use diskwright_simulator::Simulation;
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::{MechanicalDrive, Model};
+use diskwright_simulator::load::{LoadSpec, Timing, TraceRequest, TraceSpec};
+use diskwright_simulator::replay::{Replay, ReplayRequest, block_time, demerit_s};
+use diskwright_simulator::system::{Drives, System, WatchSpec, Workload, WorkloadTarget};
+
+/// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.
+#[test]
+fn demerit_by_hand() {
+    const S: u64 = 1_000_000_000;
+    let demerit = demerit_s(&[8 * S, S, 3 * S], &[3 * S, 2 * S, 4 * S]).expect("three of both");
+    assert!((demerit - (17.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{demerit}");
+    assert_eq!(demerit_s(&[S, 2 * S], &[2 * S, S]), Some(0.0));
+    assert_eq!(demerit_s(&[], &[]), None);
+    assert_eq!(demerit_s(&[S], &[S, S]), None);
+}
+
+fn read(file: &str) -> diskspecs::Diskspecs {
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let text = load(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    diskspecs::read(file, &text, &load).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn own_drive(block_ns: u64) -> Arc<Model> {
+    let mut spec = read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs")).spec;
+    (spec.channel.read_block, spec.channel.write_block) = (block_ns, block_ns);
+    Arc::new(Model::new(&spec).expect("possible"))
+}
+
+/// Streams of four reads and a write, as a drive with this channel serves them.
+fn made(block_ns: u64) -> Vec<ReplayRequest> {
+    let mut drive = MechanicalDrive::new(&own_drive(block_ns));
+    let mut requests = Vec::new();
+    let mut now = 0;
+    for n in 0..400_u64 {
+        let (stream, step) = (n / 5, n % 5);
+        let first = stream * 7919 % 300 * 10_000 + step * 8;
+        let io = Io { first, blocks: 8, write: step == 4 };
+        let done = drive.start(now, &io).done;
+        let pause = 20_000_000 + n * 1_000_003 % 9_000_000;
+        requests.push(ReplayRequest { io, response: done - now, pause });
+        now = done + pause;
+    }
+    requests
+}
+
+/// The same requests as a workload of a whole system that costs nothing but its drive.
+#[test]
+fn a_trace_in_a_system_is_a_replay() {
+    let (model, requests) = (own_drive(51_200), made(51_200));
+    let replay = Replay::run(&model, requests.iter().copied());
+    let pauses = std::iter::once(0).chain(requests.iter().map(|one| one.pause));
+    let recorded = requests.iter().zip(pauses).map(|(one, pause)| {
+        let Io { first, blocks, write } = one.io;
+        TraceRequest { at: 0, pause, first, blocks, target: 0, write }
+    });
+    let timing = Timing::Closed { depth: 1, scale: 1.0 };
+    let trace = TraceSpec { requests: recorded.collect(), timing, fold: false, cached: false };
+    let workload = Workload { name: "t".into(), targets: vec![WorkloadTarget::Drive(0)], load: LoadSpec::Trace(trace) };
+    let system = System {
+        watch: WatchSpec { warm_up: 0, ..WatchSpec::default() },
+        drives: vec![Drives::new("d", 1, DeviceModel::Mechanical(model))],
+        workloads: vec![workload],
+        ..System::new("replay")
+    };
+    let report = Simulation::new(&system).expect("possible").run(|_| {});
+    assert_eq!(report.workloads[0].counts.requests(), 400);
+    let mean_s = report.workloads[0].responses.mean().expect("some") * 1e-9;
+    let wanted_s = replay.predicted_mean_s().expect("some");
+    assert!((mean_s / wanted_s - 1.0).abs() < 1e-6, "{mean_s} {wanted_s}");
+}
+
+#[test]
+fn a_drive_replays_itself() {
+    let requests = made(51_200);
+    let replay = Replay::run(&own_drive(51_200), requests.iter().copied());
+    assert_eq!(replay.demerit_s(), Some(0.0));
+    assert_eq!(replay.measured_mean_s(), replay.predicted_mean_s());
+    assert_eq!((replay.reads.requests, replay.writes.requests), (320, 80));
+    let parts: u64 = replay.by_hit.iter().map(|p| p.requests).sum();
+    assert_eq!(parts, 400);
+    let spent = replay.spent;
+    let sum = spent.waiting_s + spent.overhead_s + spent.seek_s + spent.rotation_s + spent.media_s + spent.channel_s;
+    let all = replay.reads.predicted_s + replay.writes.predicted_s;
+    assert!((sum - all).abs() < all * 0.02, "{sum} of {all}");
+}
+
+#[test]
+fn the_channel_is_taken_from_hits() {
+    let requests = made(80_000);
+    let (read, write) = block_time(&own_drive(0), &requests).expect("enough hits");
+    assert!(read.abs_diff(80_000) < 200 && write.abs_diff(80_000) < 200, "{read} {write}");
+    assert_eq!(block_time(&own_drive(0), &requests[..20]), None);
+}
+
+/// A measured drive: its files, the block times of its bus where the drive does not tell them (as DiskSim's
+/// own validation has them), and DiskSim 4.0's demerit on the same trace, ms: the larger of the one that it had
+/// when it was run and the one that its validation script expects.
+struct MeasuredDrive {
+    trace: &'static str,
+    drive: &'static str,
+    bus: Option<(u64, u64)>,
+    bar_ms: f64,
+}
+
+const MEASURED: [MeasuredDrive; 6] = [
+    MeasuredDrive { trace: "atlas_III", drive: "atlas_III", bus: None, bar_ms: 0.378 },
+    MeasuredDrive { trace: "barracuda", drive: "barracuda", bus: None, bar_ms: 0.348 },
+    MeasuredDrive { trace: "cheetah9LP", drive: "cheetah9LP", bus: None, bar_ms: 0.108 },
+    MeasuredDrive { trace: "dec_rz26", drive: "dec_rz26", bus: Some((70_690, 70_690)), bar_ms: 0.341 },
+    MeasuredDrive { trace: "hp_c2247a", drive: "hp_c2247a", bus: Some((170_100, 186_860)), bar_ms: 0.094 },
+    MeasuredDrive { trace: "hp_c3323a", drive: "hp_c3323a_validate", bus: Some((145_500, 145_500)), bar_ms: 0.306 },
+];
+
+/// Where the measured traces lie: in the folder that `DISKWRIGHT_SAMPLES`
+/// names, or in `shared/samples` beside the checkout.
+fn samples() -> PathBuf {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
+    std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from).join("drive-validation")
+}
+
+fn measured(line: &str) -> Option<ReplayRequest> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [operation, _, first, blocks, response, pause] = fields[..] else { return None };
+    let ns = |text: &str| text.parse::<f64>().ok().map(|us| (us * 1000.0).round() as u64);
+    let io = Io { first: first.parse().ok()?, blocks: blocks.parse().ok()?, write: operation == "W" };
+    Some(ReplayRequest { io, response: ns(response)?, pause: ns(pause)? })
+}
+
+#[test]
+fn measured_drives_are_as_near_as_disksim() {
+    let folder = samples();
+    if !folder.is_dir() {
+        eprintln!("skipped: no traces in {} (DISKWRIGHT_SAMPLES tells where samples are)", folder.display());
+        return;
+    }
+    for MeasuredDrive { trace, drive, bus, bar_ms } in MEASURED {
+        let found = read(&folder.join(format!("{drive}.diskspecs")).display().to_string());
+        let text = std::fs::read_to_string(folder.join(format!("{trace}.trace"))).expect("trace");
+        let requests: Vec<ReplayRequest> = text.lines().filter_map(measured).collect();
+        let mut spec = found.spec;
+        assert_eq!(found.channel_is_told, bus.is_none(), "{trace}");
+        if let Some(bus) = bus {
+            let model = Arc::new(Model::new(&spec).expect("possible"));
+            let (read, _) = block_time(&model, &requests).expect("hits");
+            assert!(read.abs_diff(bus.0) * 15 < bus.0, "{trace}: {read} ns from hits, {} told", bus.0);
+            (spec.channel.read_block, spec.channel.write_block) = bus;
+        }
+        let model = Arc::new(Model::new(&spec).expect("possible"));
+        let demerit_ms = Replay::run(&model, requests).demerit_s().expect("requests") * 1e3;
+        // as precise as DiskSim's figures are told
+        assert!((demerit_ms * 1e3).round() <= bar_ms * 1e3, "{trace}: {demerit_ms} ms, at most {bar_ms}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Foreign logs: what other tools recorded, as frames and notes of ours.
+//!
+//! One folder a format; each gives a [`LogFormat`] (or several) that is named in
+//! [`FORMATS`]. A reader gets an [`LogInput`] that is unpacked already, and hands
+//! what it finds to a [`FrameBatch`], which makes frames of it, keeps time in order
+//! and counts. Nothing here writes.
+
+mod atop;
+mod batch;
+mod bounds;
+mod clean;
+mod collectl;
+mod daylight;
+mod dstat;
+mod error;
+mod hosts;
+mod input;
+mod kinds;
+mod levels;
+mod nmon;
+pub mod nt;
+mod outlook;
+pub mod pcp;
+mod perfmon;
+mod perfmon_blg;
+mod plausible;
+mod procfs;
+pub mod prometheus;
+mod skips;
+mod stamp;
+#[cfg(test)]
+#[path = "../../../../tests/sweep.rs"]
+mod sweep;
+mod sysstat;
+mod table_csv;
+mod time_basis;
+mod tool;
+mod top;
+mod unix;
+mod watcher;
+mod wide;
+mod xz;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub use diskwright_base::LogPiece;
+
+pub use batch::{FrameBatch, ReadSummary};
+pub use bounds::spool_limit;
+pub use error::LogError;
+pub use input::{HEAD, InputHead, LogInput, is_tar};
+pub use outlook::probable_range;
+pub use plausible::ValueLimits;
+pub use skips::{Skip, Skips};
+pub use table_csv::CsvColumn;
+pub use time_basis::TimeBasis;
+
+use watcher::WatcherFile;
+
+/// Takes the pieces; `Break` ends the reading early, without an error.
+pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
+
+/// What the user knows about a log and the log does not say.
+#[derive(Clone, Debug, Default)]
+pub struct LogOptions {
+    /// Local time of the log less UTC, seconds; wins over what the log says.
+    pub utc_offset_s: Option<i32>,
+    /// Of a log of several machines, the one to read; case does not matter.
+    pub host: Option<String>,
+    /// Time between two reports that bear no time of their own.
+    pub interval: Option<Duration>,
+    /// What columns of a table are.
+    pub columns: Vec<CsvColumn>,
+}
+
+/// One log format.
+pub struct LogFormat {
+    /// Short name, lower case with hyphens (`perfmon-text`); also the text of [`diskwright_base::Note::SOURCE`].
+    pub id: &'static str,
+    /// What it is, for lists.
+    pub title: &'static str,
+    /// What is read of it, what is not, and how to record it.
+    pub explain: &'static str,
+    /// True when the beginning of a file is of this format. It looks at
+    /// content; a name only where content cannot tell.
+    pub recognise: fn(&InputHead<'_>) -> bool,
+    /// Reads all of it. What was handed over before an error counts.
+    pub read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
+}
+
+/// All formats, in the order in which they are tried.
+pub const FORMATS: &[&LogFormat] = &[
+    &perfmon::FORMAT,
+    &perfmon_blg::FORMAT,
+    &prometheus::TEXT,
+    &sysstat::SADF_JSON,
+    &sysstat::SADF_XML,
+    &sysstat::SADF_ROWS,
+    &sysstat::IOSTAT_TEXT,
+    &sysstat::VMSTAT,
+    // known by its first line, where some headings are the same as on Linux
+    &unix::SAR,
+    &sysstat::SAR_TEXT,
+    &sysstat::IOSTAT_JSON,
+    &sysstat::MPSTAT_JSON,
+    &sysstat::SA_BINARY,
+    &unix::IOSTAT,
+    &pcp::FORMAT,
+    &dstat::FORMAT,
+    &nmon::FORMAT,
+    &collectl::TABLE,
+    &collectl::RAW,
+    &atop::TEXT,
+    &atop::RAW,
+    &top::FORMAT,
+    // lines of files of /proc stand in what collectors write, too
+    &procfs::FORMAT,
+    &table_csv::FORMAT,
+];
+
+/// Reads one log of any known format from beginning to end.
+///
+/// # Errors
+/// When the file cannot be read, is of no known format, or is broken in a way
+/// that leaves nothing to go on with; what came before has gone to the sink.
+pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
+    read_as(None, input, options, sink, false)
+}
+
+/// The same, content with what can be had: an error behind the first tick
+/// becomes one of the things that were left out.
+///
+/// # Errors
+/// Those of [`read`] that leave no tick at all.
+pub fn salvage(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
+    read_as(None, input, options, sink, true)
+}
+
+fn read_as(
+    format: Option<&LogFormat>,
+    input: &mut LogInput,
+    options: &LogOptions,
+    sink: &mut PieceSink<'_>,
+    is_salvage: bool,
+) -> Result<ReadSummary, LogError> {
+    if is_salvage {
+        input.tolerate_cut();
+    }
+    let watcher = if format.is_none() { WatcherFile::of(&input.head()) } else { None };
+    let told = watcher.as_ref().map(|watcher| watcher.options(options));
+    let options = told.as_ref().unwrap_or(options);
+    if let Some(watcher) = &watcher {
+        if watcher.is_of_other(options) {
+            let because = format!("it is of another machine, {}", watcher.host);
+            return Err(LogError::Empty { file: input.name().to_owned(), because });
+        }
+        watcher.blank(input)?;
+    }
+    let split = if format.is_none() { hosts::split(input, options)? } else { None };
+    let (format, options, skips) = match (format, &split) {
+        (Some(format), _) => (format, options, None),
+        (None, Some(split)) => (split.format, &split.options, Some(&split.skips)),
+        (None, None) => (recognise(input)?, options, None),
+    };
+    let mut batch = FrameBatch::new(format.id, sink);
+    batch.name_machine(watcher.map(|watcher| watcher.host).unwrap_or_default());
+    let read = (format.read)(input, options, &mut batch);
+    if let Some(skips) = skips {
+        batch.skip_all(skips.take());
+    }
+    if let Some(because) = input.cut() {
+        batch.skip("the rest", because);
+    }
+    match read {
+        Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
+        Err(error) => {
+            // hands on what is held, also before an error
+            let _ = batch.finish(input.name());
+            return Err(error);
+        }
+        Ok(()) => {}
+    }
+    batch.finish(input.name())
+}
+
+/// The format of an input, from its beginning.
+///
+/// # Errors
+/// When no format is like it.
+pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
+    let head = input.head();
+    if let Some(format) = of_head(&head) {
+        return Ok(format);
+    }
+    if let Some((what, instead)) = kinds::of(&head) {
+        return Err(LogError::NotRead { file: input.name().to_owned(), what, instead });
+    }
+    Err(LogError::Unknown {
+        file: input.name().to_owned(),
+        known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The format of a file that begins so; `None` where it is of none, or an archive of files.
+pub fn of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
+    if is_tar(head.bytes) {
+        return None;
+    }
+    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Series};
+
+    use super::*;
+
+    fn nothing(input: &mut LogInput, _: &LogOptions, _: &mut FrameBatch<'_>) -> Result<(), LogError> {
+        Err(input.broken("byte 9", "cut off"))
+    }
+
+    fn three_ticks(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+        let series = Series { counter: "physical_disk.reads_per_s".into(), instance: "sda".into(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(vec![series]));
+        (1..=3).for_each(|index| batch.tick(&schema, index * 1_000_000_000, None, &[1.0]));
+        nothing(input, options, batch)
+    }
+
+    /// How many ticks arrived of a format whose reader ends in an error.
+    fn broken(
+        read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
+    ) -> (usize, Result<ReadSummary, LogError>) {
+        let format = LogFormat { id: "made-up", title: "", explain: "", recognise: |_| true, read };
+        let mut ticks = 0;
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                ticks += frame.ticks().len();
+            }
+            ControlFlow::Continue(())
+        };
+        let mut input = LogInput::from_bytes("file", Vec::new()).unwrap();
+        let summary = read_as(Some(&format), &mut input, &LogOptions::default(), &mut sink, true);
+        (ticks, summary)
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_kept_whole() {
+        let (ticks, summary) = broken(three_ticks);
+        let summary = summary.unwrap();
+        assert_eq!((ticks, summary.format, summary.ticks, summary.series, summary.values), (3, "made-up", 3, 1, 3));
+        assert_eq!((summary.skipped[0].context.as_str(), summary.skipped[0].times), ("the rest", 1));
+        assert!(summary.skipped[0].because.contains("byte 9: cut off"));
+        let (ticks, summary) = broken(nothing);
+        assert!(ticks == 0 && summary.unwrap_err().to_string().contains("cut off"));
+    }
+}

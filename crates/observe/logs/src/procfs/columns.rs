@@ -1,0 +1,231 @@
+//! What the numbers of each file are, by place or by name: the counters that they
+//! become, and how. The same files are read live in `crates/observe/counters`.
+
+use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS, PARTITION};
+
+/// How the numbers of two dumps become a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DumpRule {
+    /// The number itself.
+    Level,
+    /// What was added.
+    Added,
+    /// What was added to a number that the kernel prints with 32 bits.
+    Added32,
+    /// What was added, in whole seconds: of little use over a short time.
+    AddedSeconds,
+    /// Settled from the other cells of its disk.
+    Stall,
+}
+
+/// A number's counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DumpColumn {
+    pub(super) counter: &'static str,
+    /// The number times this is the counter's unit.
+    pub(super) scale: f64,
+    pub(super) rule: DumpRule,
+}
+
+const fn added(counter: &'static str, scale: f64) -> DumpColumn {
+    DumpColumn { counter, scale, rule: DumpRule::Added }
+}
+
+const fn added32(counter: &'static str, scale: f64) -> DumpColumn {
+    DumpColumn { counter, scale, rule: DumpRule::Added32 }
+}
+
+const fn level(counter: &'static str, scale: f64) -> DumpColumn {
+    DumpColumn { counter, scale, rule: DumpRule::Level }
+}
+
+const fn of_diskstats(field: DiskstatsField) -> DumpColumn {
+    match field.number {
+        DiskstatsNumber::Level => level(field.counter, field.scale),
+        DiskstatsNumber::Total => added(field.counter, field.scale),
+        DiskstatsNumber::Total32 => added32(field.counter, field.scale),
+    }
+}
+
+/// Numbers of a line of diskstats behind the name; what becomes of them stands in front of
+/// what is computed.
+pub(super) const DISK: [DumpColumn; NUMBERS + 1] = {
+    let stalled = DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall };
+    let mut columns = [stalled; NUMBERS + 1];
+    let mut place = 0;
+    while place < NUMBERS {
+        columns[place] = of_diskstats(diskstats::DISK[place]);
+        place += 1;
+    }
+    columns
+};
+pub(super) const STALLED: usize = NUMBERS;
+
+/// The same of partitions, which have no more.
+pub(super) const PART: [DumpColumn; PARTITION.len()] = {
+    let mut columns = [of_diskstats(PARTITION[0]); PARTITION.len()];
+    let mut place = 0;
+    while place < PARTITION.len() {
+        columns[place] = of_diskstats(PARTITION[place]);
+        place += 1;
+    }
+    columns
+};
+
+/// `vmstat -d`, in its order: reads, merged, sectors, ms, the same of writes, in
+/// flight, seconds busy.
+pub(super) const VMSTAT_DISK: [DumpColumn; 10] = [
+    DISK[0],
+    DISK[1],
+    DISK[2],
+    DISK[3],
+    DISK[4],
+    DISK[5],
+    DISK[6],
+    DISK[7],
+    DISK[8],
+    DumpColumn { counter: "physical_disk.busy_time_s", scale: 1.0, rule: DumpRule::AddedSeconds },
+];
+
+/// Times of a `cpu` line, in hundredths of a second on every architecture we know.
+pub(super) const PROCESSOR: [DumpColumn; 9] = [
+    added("processor.user_s", 0.01),
+    added("processor.nice_s", 0.01),
+    added("processor.system_s", 0.01),
+    added("processor.idle_s", 0.01),
+    added("processor.iowait_s", 0.01),
+    added("processor.irq_s", 0.01),
+    added("processor.softirq_s", 0.01),
+    added("processor.steal_s", 0.01),
+    added("processor.guest_s", 0.01),
+];
+
+/// Three numbers of /proc/loadavg, in hundredths.
+pub(super) const LOAD: [DumpColumn; 3] =
+    [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
+
+/// Single numbers of /proc/stat, /proc/meminfo (with a colon) and /proc/vmstat by
+/// their names. Numbers of one counter are added up.
+const NAMED: &[(&str, DumpColumn)] = &[
+    ("ctxt", added("system.context_switches", 1.0)),
+    ("intr", added("system.interrupts", 1.0)),
+    ("processes", added("system.forks", 1.0)),
+    ("procs_running", level("system.running", 1.0)),
+    ("procs_blocked", level("system.blocked", 1.0)),
+    ("MemTotal:", level("memory.total_bytes", 1024.0)),
+    ("MemAvailable:", level("memory.available_bytes", 1024.0)),
+    ("MemFree:", level("memory.free_bytes", 1024.0)),
+    ("Buffers:", level("memory.buffers_bytes", 1024.0)),
+    ("Cached:", level("memory.cached_bytes", 1024.0)),
+    ("SwapCached:", level("memory.swap_cached_bytes", 1024.0)),
+    ("Active:", level("memory.active_bytes", 1024.0)),
+    ("Inactive:", level("memory.inactive_bytes", 1024.0)),
+    ("Dirty:", level("memory.dirty_bytes", 1024.0)),
+    ("Writeback:", level("memory.writeback_bytes", 1024.0)),
+    ("AnonPages:", level("memory.anonymous_bytes", 1024.0)),
+    ("Mapped:", level("memory.mapped_bytes", 1024.0)),
+    ("Shmem:", level("memory.shared_bytes", 1024.0)),
+    ("Slab:", level("memory.slab_bytes", 1024.0)),
+    ("SReclaimable:", level("memory.slab_reclaimable_bytes", 1024.0)),
+    ("KernelStack:", level("memory.kernel_stack_bytes", 1024.0)),
+    ("PageTables:", level("memory.page_tables_bytes", 1024.0)),
+    ("CommitLimit:", level("memory.commit_limit_bytes", 1024.0)),
+    ("Committed_AS:", level("memory.committed_bytes", 1024.0)),
+    ("SwapTotal:", level("memory.swap_total_bytes", 1024.0)),
+    ("SwapFree:", level("memory.swap_free_bytes", 1024.0)),
+    ("Zswap:", level("memory.zswap_bytes", 1024.0)),
+    ("pgfault", added("paging.faults", 1.0)),
+    ("pgmajfault", added("paging.major_faults", 1.0)),
+    ("pswpin", added("paging.swap_in_pages", 1.0)),
+    ("pswpout", added("paging.swap_out_pages", 1.0)),
+    ("workingset_refault_file", added("paging.refaults_file", 1.0)),
+    // before 5.9 only file pages refaulted
+    ("workingset_refault", added("paging.refaults_file", 1.0)),
+    ("workingset_refault_anon", added("paging.refaults_anon", 1.0)),
+    ("pgpgin", added("paging.block_in_bytes", 1024.0)),
+    ("pgpgout", added("paging.block_out_bytes", 1024.0)),
+    ("nr_dirtied", added("paging.dirtied_pages", 1.0)),
+    ("nr_written", added("paging.written_pages", 1.0)),
+    ("zswpin", added("paging.zswap_in_pages", 1.0)),
+    ("zswpout", added("paging.zswap_out_pages", 1.0)),
+    ("oom_kill", added("paging.oom_kills", 1.0)),
+    ("compact_stall", added("paging.compact_stalls", 1.0)),
+];
+
+const STOLEN: DumpColumn = added("paging.stolen_pages", 1.0);
+const SCANNED: DumpColumn = added("paging.scanned_pages", 1.0);
+const SCANNED_DIRECT: DumpColumn = added("paging.scanned_direct_pages", 1.0);
+const ALLOCATION_STALLS: DumpColumn = added("paging.allocation_stalls", 1.0);
+
+/// What a name stands for. What direct reclaim scanned is part of what was scanned.
+pub(super) fn named(key: &str) -> &'static [DumpColumn] {
+    if let Some((_, column)) = NAMED.iter().find(|(name, _)| *name == key) {
+        return std::slice::from_ref(column);
+    }
+    // before 4.8 each was a number of each zone
+    let zones = ["", "_dma", "_dma32", "_normal", "_high", "_movable", "_device"];
+    let begins = |name: &str| key.strip_prefix(name).is_some_and(|rest| zones.contains(&rest));
+    let any = |names: &[&str]| names.iter().any(|name| begins(name));
+    match () {
+        () if begins("pgscan_direct") => &[SCANNED, SCANNED_DIRECT],
+        () if any(&["pgscan_kswapd", "pgscan_khugepaged", "pgscan_proactive"]) => &[SCANNED],
+        () if any(&["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]) => &[STOLEN],
+        () if begins("allocstall") => &[ALLOCATION_STALLS],
+        () => &[],
+    }
+}
+
+/// Lines of `vmstat -s` (vmstat(8)): the words behind the number. `K` stands for the unit of sizes.
+const SUMMARY: &[(&str, DumpColumn)] = &[
+    ("K total memory", level("memory.total_bytes", 1.0)),
+    ("K active memory", level("memory.active_bytes", 1.0)),
+    ("K inactive memory", level("memory.inactive_bytes", 1.0)),
+    ("K free memory", level("memory.free_bytes", 1.0)),
+    ("K buffer memory", level("memory.buffers_bytes", 1.0)),
+    // what vmstat calls the swap cache is the page cache
+    ("K swap cache", level("memory.cached_bytes", 1.0)),
+    ("K total swap", level("memory.swap_total_bytes", 1.0)),
+    ("K free swap", level("memory.swap_free_bytes", 1.0)),
+    ("non-nice user cpu ticks", PROCESSOR[0]),
+    ("nice user cpu ticks", PROCESSOR[1]),
+    ("system cpu ticks", PROCESSOR[2]),
+    ("idle cpu ticks", PROCESSOR[3]),
+    ("IO-wait cpu ticks", PROCESSOR[4]),
+    ("IRQ cpu ticks", PROCESSOR[5]),
+    ("softirq cpu ticks", PROCESSOR[6]),
+    ("stolen cpu ticks", PROCESSOR[7]),
+    // pages by name and KiB in truth: the numbers are pgpgin and pgpgout
+    ("pages paged in", added("paging.block_in_bytes", 1024.0)),
+    ("pages paged out", added("paging.block_out_bytes", 1024.0)),
+    ("K paged in", added("paging.block_in_bytes", 1024.0)),
+    ("K paged out", added("paging.block_out_bytes", 1024.0)),
+    ("pages swapped in", added("paging.swap_in_pages", 1.0)),
+    ("pages swapped out", added("paging.swap_out_pages", 1.0)),
+    ("interrupts", added("system.interrupts", 1.0)),
+    ("CPU context switches", added("system.context_switches", 1.0)),
+    ("forks", added("system.forks", 1.0)),
+];
+
+/// Lines of `vmstat -s` that are known and not taken.
+const SUMMARY_LEFT: &[&str] =
+    &["K used memory", "K used swap", "boot time", "non-nice guest cpu ticks", "nice guest cpu ticks"];
+
+/// What a line of `vmstat -s` is: nothing of it, or a counter with its instance.
+pub(super) fn summary(words: &str) -> Option<Option<(DumpColumn, &'static str)>> {
+    let (letter, rest) = words.split_once(' ').unwrap_or(("", words));
+    let unit = match letter {
+        "k" => 1000.0,
+        "K" => 1024.0,
+        "m" => 1e6,
+        "M" => 1_048_576.0,
+        _ => 1.0,
+    };
+    let sized = if unit > 1.0 { format!("K {rest}") } else { words.to_owned() };
+    if SUMMARY_LEFT.contains(&sized.as_str()) {
+        return Some(None);
+    }
+    let (_, column) = SUMMARY.iter().find(|(name, _)| *name == sized)?;
+    let instance = if column.counter.starts_with("processor.") { "_total" } else { "" };
+    let is_size = column.rule == DumpRule::Level;
+    Some(Some((DumpColumn { scale: if is_size { unit } else { column.scale }, ..*column }, instance)))
+}

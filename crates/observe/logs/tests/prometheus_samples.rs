@@ -1,0 +1,50 @@
+//! Pages of real exporters, where they are at hand: the folder that
+//! `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the checkout. They
+//! are not part of the project; without them this test says so and passes.
+
+#![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use diskwright_base::{Note, Topology};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
+
+fn folder() -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
+    let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    let folder = folder.join("node_exporter");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no samples at {}", folder.display());
+    None
+}
+
+/// Known series, disks told, and what was left out besides the one remark on a single page.
+fn facts(file: &str) -> Option<(u64, usize, usize)> {
+    let mut input = LogInput::open(&folder()?.join(file)).unwrap();
+    let mut disks = 0;
+    let summary = read(&mut input, &LogOptions::default(), &mut |piece| {
+        if let LogPiece::Note(note) = piece
+            && note.kind == Note::TOPOLOGY
+        {
+            disks = serde_json::from_str::<Topology>(&note.text).unwrap().devices.len();
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!((summary.format, summary.ticks), ("prometheus-text", 1), "{file}");
+    Some((summary.series - summary.foreign, disks, summary.skipped.len() - 1))
+}
+
+#[test]
+fn real_pages_are_read() {
+    let Some((known, disks, left_out)) = facts("live_node_exporter_1.5.0.prom") else { return };
+    assert!(known > 80 && disks == 2 && left_out == 0, "{known} {disks} {left_out}");
+    let (known, disks, _) = facts("node_exporter_e2e_metrics.prom").unwrap();
+    assert!(known > 300 && disks > 8, "{known} {disks}");
+    let (known, _, left_out) = facts("windows_exporter_v0.20.0_metrics.prom").unwrap();
+    // the page repeats some series of processes
+    assert!(known > 70 && left_out == 1, "{known} {left_out}");
+}
